@@ -1,0 +1,366 @@
+"""What an operator is, and what it sees of the runtime.
+
+`Registration` is the one type for an op, builtin or custom. A builtin is usually made by `op(...)` from two pure pieces:
+`infer`, its shape rule and checks, and `bind`, which settles all that can be settled once and returns the callable that
+runs per invoke. Where these do not fit (control flow, resources), an op gives `prepare` and `invoke` on the `Context`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from .types import Array, DType
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+Shape = tuple[int, ...]
+Run = Callable[[], None]
+
+
+class OpError(RuntimeError):
+    """A node that cannot be prepared or run. The text says what was got and what is taken; the runtime adds the node."""
+
+
+class Unsupported(Exception):
+    """Raised by `lower`: the device does not take this node, and this says why.
+
+    `code` is one of OP VERSION DTYPE QUANT SHAPE OPTION DYNAMIC NOT_CONSTANT DEVICE POLICY BUILD_FAILED UNAVAILABLE.
+    """
+
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+        self.text = text
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Quantization:
+    """Affine quantisation: real = scale * (stored - zero_point).
+
+    `scale` (float32) and `zero_point` (int64) hold one value, or one for each index of dimension `axis`. With
+    `block_size` > 0 there is one scale for each block of that many elements along the last dimension: `scale` then has
+    the shape [channels, blocks].
+    """
+
+    scale: Array
+    zero_point: Array
+    axis: int = 0
+    block_size: int = 0
+
+    @property
+    def per_axis(self) -> bool:
+        return self.scale.size > 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TensorSpec:
+    """What is known of a tensor before it has data. `const` is its value where that can never change."""
+
+    shape: Shape
+    dtype: DType
+    quant: Quantization | None = None
+    const: Array | None = None
+    name: str = ""
+    variable: bool = False
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        n = 1
+        for d in self.shape:
+            n *= d
+        return n
+
+    @property
+    def scale(self) -> float:
+        """The scale of a per-tensor quantised tensor; 0.0 where it has none, as in TensorFlow Lite."""
+        return (
+            float(self.quant.scale.flat[0])
+            if self.quant is not None and self.quant.scale.size
+            else 0.0
+        )
+
+    @property
+    def zero_point(self) -> int:
+        return (
+            int(self.quant.zero_point.flat[0])
+            if self.quant is not None and self.quant.zero_point.size
+            else 0
+        )
+
+    def __str__(self) -> str:
+        return f"{self.dtype.label}{list(self.shape)}"
+
+
+class Options(Mapping[str, Any]):
+    """The attributes of a builtin operator, by their schema names, as items and as attributes.
+
+    Enums are their names ("SAME", "RELU6"), vectors are tuples; types (`out_data_type`) are `DType`. An absent field has the schema's
+    default.
+    """
+
+    def __init__(self, values: Mapping[str, Any] | None = None, /, **more: Any) -> None:
+        self.__dict__.update(values or {}, **more)
+
+    def __getitem__(self, key: str) -> Any:
+        return self.__dict__[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.__dict__)
+
+    def __len__(self) -> int:
+        return len(self.__dict__)
+
+    def __getattr__(self, key: str) -> Any:  # only for names that are not there
+        raise AttributeError(f"no option {key!r}; there are {', '.join(self.__dict__) or 'none'}")
+
+    def __repr__(self) -> str:
+        return f"Options({', '.join(f'{k}={v!r}' for k, v in self.__dict__.items())})"
+
+
+@dataclass(slots=True, eq=False)
+class NodeSpec:
+    """A node as `infer` and `lower` see it.
+
+    `inputs` holds None where an optional input is absent. `outputs` are as the model file declares them (their dtype and
+    quantisation count; their shape does not, until `infer` has given it).
+    """
+
+    op: str
+    inputs: Sequence[TensorSpec | None]
+    outputs: Sequence[TensorSpec]
+    options: Any = field(default_factory=Options)
+    version: int = 1
+    index: int = 0
+
+    def input(self, i: int) -> TensorSpec:
+        """Input `i`, which must be there."""
+        spec = self.inputs[i] if i < len(self.inputs) else None
+        if spec is None:
+            raise OpError(
+                f"{self.op} needs input {i}, which is absent ({len(self.inputs)} inputs are given)"
+            )
+        return spec
+
+    def optional(self, i: int) -> TensorSpec | None:
+        return self.inputs[i] if i < len(self.inputs) else None
+
+
+class Binding(Protocol):
+    """A node as `bind` sees it: the specs, and the arrays they live in.
+
+    The arrays stay where they are until the node is bound again. An input whose `spec.const` is None can hold other
+    values at each call, so read it in the callable. A variable input is written in place.
+    """
+
+    op: str
+    inputs: Sequence[TensorSpec | None]
+    outputs: Sequence[TensorSpec]
+    options: Any
+    version: int
+    index: int
+    x: Sequence[Array | None]
+    y: Sequence[Array]
+    threads: int
+
+    def input(self, i: int) -> TensorSpec: ...
+
+    def optional(self, i: int) -> TensorSpec | None: ...
+
+    def xi(self, i: int) -> Array:
+        """Array of input `i`, which must be there."""
+        ...
+
+    def scratch(self, shape: Sequence[int], dtype: DTypeLike = np.float32) -> Array:
+        """Working memory, 64-byte aligned, shared with the other nodes: its contents are lost between two calls."""
+        ...
+
+    def once(self, key: str, make: Callable[[], Any]) -> Any:
+        """`make()`, computed when first asked for and kept while the node lives: packed weights, tables."""
+        ...
+
+    def parallel(self, tasks: Sequence[Run]) -> Run:
+        """A callable that runs all `tasks`, on `threads` threads where that pays. They must not share output or scratch."""
+        ...
+
+
+class Tensor(Protocol):
+    """A live tensor, as custom ops and control flow see it."""
+
+    @property
+    def index(self) -> int: ...
+    @property
+    def spec(self) -> TensorSpec: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def shape(self) -> Shape: ...
+    @property
+    def dtype(self) -> DType: ...
+    @property
+    def is_dynamic(self) -> bool: ...
+    @property
+    def array(self) -> Array:
+        """The data, not copied. RuntimeError where it has no memory (yet)."""
+        ...
+
+
+class Node(Protocol):
+    """A live node."""
+
+    @property
+    def index(self) -> int: ...
+    @property
+    def op(self) -> str: ...
+    @property
+    def inputs(self) -> Sequence[Tensor | None]: ...
+    @property
+    def outputs(self) -> Sequence[Tensor]: ...
+    @property
+    def intermediates(self) -> Sequence[Tensor]: ...
+    @property
+    def temporaries(self) -> Sequence[Tensor]: ...
+    @property
+    def options(self) -> Any: ...
+    @property
+    def user_data(self) -> Any: ...
+    @property
+    def spec(self) -> NodeSpec: ...
+
+
+class Subgraph(Protocol):
+    """A subgraph that a control-flow op runs. It is shared by all its callers: fill the inputs, invoke, read the outputs."""
+
+    @property
+    def inputs(self) -> Sequence[Tensor]: ...
+    @property
+    def outputs(self) -> Sequence[Tensor]: ...
+
+    def resize_input(self, i: int, shape: Sequence[int]) -> None:
+        """Takes effect with the next `allocate`."""
+        ...
+
+    def allocate(self) -> None:
+        """Prepares all nodes anew if an input was resized since; else does nothing."""
+        ...
+
+    def invoke(self) -> None: ...
+
+
+class Context(Protocol):
+    """The runtime, as `init`, `prepare`, `invoke` and `free` see it."""
+
+    @property
+    def threads(self) -> int: ...
+
+    @property
+    def resources(self) -> MutableMapping[Any, Any]:
+        """Resource variables and hash tables: one mapping for all subgraphs of an interpreter."""
+        ...
+
+    def resize(self, tensor: Tensor, shape: Sequence[int], dtype: DType | None = None) -> None:
+        """In prepare: gives an output or temporary its shape. In invoke: only for a dynamic tensor, at once."""
+        ...
+
+    def set_dynamic(self, tensor: Tensor) -> None:
+        """In prepare: the shape of `tensor` is known only in invoke."""
+        ...
+
+    def temporary(
+        self, node: Node, shape: Sequence[int], dtype: DType = DType.FLOAT32, kind: str = "arena"
+    ) -> int:
+        """In prepare: asks for a temporary; its index into `node.temporaries`.
+
+        `kind`: "arena" (contents lost after invoke), "persistent" (kept between invokes, zero at first) or "dynamic".
+        """
+        ...
+
+    def subgraph(self, index: int) -> Subgraph: ...
+
+    def report(self, text: str) -> None:
+        """To the error reporter: a warning; an error is raised as OpError."""
+        ...
+
+
+Infer = Callable[[NodeSpec], Sequence["Shape | None"]]
+Bind = Callable[[Binding], "Run | None"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Registration:
+    """An op: TensorFlow Lite's init, free, prepare and invoke, and what more a runtime in Python can use.
+
+    * `init(context, options) -> user_data`: once for each node. A custom op's options are a `bytes` with `.flexbuffer()`.
+    * `free(context, user_data)`: once for each init.
+    * `prepare(context, node)`: whenever an input may have another shape; checks, sizes outputs, asks for temporaries.
+    * `invoke(context, node)`: computes.
+    * `infer(spec) -> shapes`: the pure form of prepare; None for an output whose shape the values at hand do not settle.
+      At invoke it is asked again, with the value of every input in `const`.
+    * `bind(binding) -> callable`: the prepared form of invoke; None where there is nothing to do.
+    * `lower`: the device form, if there is one.
+
+    An op gives `prepare` and `invoke`, or `infer` and `bind`. `inplace` lists the inputs whose memory output 0 may take over (same
+    size in bytes, last use). `pure` says that equal inputs give equal outputs and nothing else changes: such a node is
+    computed at allocation when all its inputs are constant.
+    """
+
+    name: str = ""
+    versions: tuple[int, int] = (1, 1)
+    init: Callable[[Context, Any], Any] | None = None
+    free: Callable[[Context, Any], None] | None = None
+    prepare: Callable[[Context, Node], None] | None = None
+    invoke: Callable[[Context, Node], None] | None = None
+    infer: Infer | None = None
+    bind: Bind | None = None
+    invoke_async: Callable[[Context, Node], Any] | None = None
+    lower: Callable[..., Any] | None = None
+    inplace: tuple[int, ...] = ()
+    pure: bool = False
+    custom: bool = False
+    profiling_name: Callable[[Node], str] | None = None
+
+
+def op(
+    name: str,
+    infer: Infer,
+    bind: Bind,
+    *,
+    versions: tuple[int, int] = (1, 1),
+    inplace: tuple[int, ...] = (),
+    pure: bool = True,
+    lower: Callable[..., Any] | None = None,
+    custom: bool = False,
+) -> Registration:
+    """A registration from the pure pieces."""
+    return Registration(
+        name=name,
+        versions=versions,
+        infer=infer,
+        bind=bind,
+        inplace=inplace,
+        pure=pure,
+        lower=lower,
+        custom=custom,
+    )
+
+
+def take(node: NodeSpec | Binding, what: str, spec: TensorSpec, *dtypes: DType) -> None:
+    """Checks a dtype: `take(node, "input 0", spec, DType.FLOAT32, DType.INT8)`."""
+    if spec.dtype not in dtypes:
+        raise OpError(
+            f"{what} {spec.name!r} is {spec.dtype.label}; {node.op} takes {', '.join(d.label for d in dtypes)} there"
+        )
+
+
+def require(condition: bool, text: str) -> None:
+    """Raises OpError(text) unless the condition holds. For checks whose text is cheap to make."""
+    if not condition:
+        raise OpError(text)
