@@ -53,7 +53,7 @@ def rounding_divide_by_pot(a: Array, exponent: Array | int) -> Array:
     mask = (np.int64(1) << np.asarray(exponent, np.int64)) - 1
     remainder = a & mask
     threshold = (mask >> 1) + (a < 0)
-    return (a >> np.asarray(exponent, np.int64)) + (remainder > threshold)
+    return np.asarray((a >> np.asarray(exponent, np.int64)) + (remainder > threshold))
 
 
 def multiply_by_quantized_multiplier(a: Array, q: Array | int, shift: Array | int) -> Array:
