@@ -140,6 +140,8 @@ class NodeSpec:
     options: Any = field(default_factory=Options)
     version: int = 1
     index: int = 0
+    # tensors of no data whose quantisation an op needs: the inner values of an integer LSTM
+    intermediates: Sequence[TensorSpec] = ()
 
     def input(self, i: int) -> TensorSpec:
         """Input `i`, which must be there."""
@@ -170,6 +172,7 @@ class Binding(Protocol):
     x: Sequence[Array | None]
     y: Sequence[Array]
     threads: int
+    intermediates: Sequence[TensorSpec]
 
     def input(self, i: int) -> TensorSpec: ...
 

@@ -47,6 +47,7 @@ class HarnessBinding:
         self.options = node.options
         self.version = node.version
         self.index = node.index
+        self.intermediates = node.intermediates
         self.node = node
         self.x = x
         self.y = y

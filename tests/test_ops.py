@@ -43,7 +43,9 @@ def node(case: Case, const: bool | None = None) -> NodeSpec:
         for i, t in enumerate(case.tensors)
     ]
     outputs = [t.spec(f"output{i}", False) for i, t in enumerate(case.declared)]
-    return NodeSpec(case.op, inputs, outputs, Options(case.options), case.version)
+    inner = [t.spec(f"intermediate{i}", False) for i, t in enumerate(case.intermediates)]
+    options = Options(case.options)
+    return NodeSpec(case.op, inputs, outputs, options, case.version, intermediates=inner)
 
 
 def arrays(case: Case) -> list[Array | None]:

@@ -81,6 +81,7 @@ class Case:
     * `tolerance`: for floats, of the largest expected absolute value; 0 asks for equality, the sign
       of a negative zero included. `step`: for integers that derive from floats.
     * `updated`: expected contents of variable inputs after the call, by input number.
+    * `intermediates`: tensors (`T` of any value) whose quantisation the op reads.
     """
 
     op: str
@@ -95,6 +96,7 @@ class Case:
     updated: Mapping[int, Any] = field(default_factory=dict)
     custom: bool = False
     name: str = ""
+    intermediates: Sequence[T] = ()
 
     def __post_init__(self) -> None:
         if (self.want is None) == (self.refused is None):
