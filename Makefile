@@ -1,0 +1,45 @@
+# Each target sets up all it needs on a bare clone: Python 3.10 or newer and make are enough.
+PYTHON ?= python3
+VENV := .venv
+# a virtual environment keeps its programs elsewhere on Windows
+BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+WORKERS ?= 2
+
+.NOTPARALLEL:
+.PHONY: demo test check bench clean
+
+demo: $(VENV)/demo.stamp
+	$(BIN)/python examples/digits_demo.py
+
+test: $(VENV)/dev.stamp $(VENV)/devices.stamp
+	$(BIN)/python -m pytest -n $(WORKERS) $(TESTS)
+
+check: $(VENV)/dev.stamp
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python tools/size.py
+
+bench: $(VENV)/dev.stamp
+	$(BIN)/python benchmarks/compare.py $(MODELS)
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+
+$(VENV)/venv.stamp:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed: make PYTHON=...")'
+	$(PYTHON) -m venv $(VENV)
+	touch $@
+
+$(VENV)/demo.stamp: pyproject.toml $(VENV)/venv.stamp
+	$(PIP) install -q -e .
+	touch $@
+
+$(VENV)/dev.stamp: pyproject.toml $(VENV)/venv.stamp
+	$(PIP) install -q -e '.[dev]'
+	touch $@ $(VENV)/demo.stamp
+
+$(VENV)/devices.stamp: pyproject.toml $(VENV)/venv.stamp
+	$(PIP) install -q -e '.[devices]'
+	touch $@

@@ -1,0 +1,1 @@
+"""Custom operators that come from outside the package."""

@@ -1,0 +1,1 @@
+"""Delegates: each takes the part of a graph that its device can run."""

@@ -1,0 +1,6 @@
+"""`python -m litedelegate`: the command line."""
+
+from .cli import main
+
+if __name__ == "__main__":
+    main(prog_name="python -m litedelegate")
