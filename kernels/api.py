@@ -59,7 +59,11 @@ class Quantization:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TensorSpec:
-    """What is known of a tensor before it has data. `const` is its value where that can never change."""
+    """What is known of a tensor before it has data.
+
+    `const` is its value where that can never change. With `sparsity` (the schema's SparsityParameters) `const` holds the stored
+    values alone, in one dimension, and `shape` is that of the dense tensor.
+    """
 
     shape: Shape
     dtype: DType
@@ -67,6 +71,7 @@ class TensorSpec:
     const: Array | None = None
     name: str = ""
     variable: bool = False
+    sparsity: Any = None
 
     @property
     def rank(self) -> int:
@@ -312,7 +317,7 @@ class Registration:
 
     An op gives `prepare` and `invoke`, or `infer` and `bind`. `inplace` lists the inputs whose memory output 0 may take over (same
     size in bytes, last use). `pure` says that equal inputs give equal outputs and nothing else changes: such a node is
-    computed at allocation when all its inputs are constant.
+    computed at allocation when all its inputs are constant; with `shape_only` (SHAPE, RANK), when their shapes are known.
     """
 
     name: str = ""
@@ -327,6 +332,7 @@ class Registration:
     lower: Callable[..., Any] | None = None
     inplace: tuple[int, ...] = ()
     pure: bool = False
+    shape_only: bool = False
     custom: bool = False
     profiling_name: Callable[[Node], str] | None = None
 
@@ -339,6 +345,7 @@ def op(
     versions: tuple[int, int] = (1, 1),
     inplace: tuple[int, ...] = (),
     pure: bool = True,
+    shape_only: bool = False,
     lower: Callable[..., Any] | None = None,
     custom: bool = False,
 ) -> Registration:
