@@ -357,6 +357,7 @@ def op(
         bind=bind,
         inplace=inplace,
         pure=pure,
+        shape_only=shape_only,
         lower=lower,
         custom=custom,
     )
