@@ -1,0 +1,184 @@
+"""All subgraphs of one interpreter, and what they share: weights, resources, threads, scratch."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, MutableMapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ..kernels.api import Registration
+from .memory import Workspace
+from .model import Model
+from .node import LiveNode
+from .resolver import OpResolver
+from .subgraph import UNRESOLVED, LiveSubgraph
+from .tensor import FOLDED, MMAP, PERSISTENT
+from .threads import Pool, available_threads
+
+CUSTOM_OPS_PAGE = "https://www.tensorflow.org/lite/guide/ops_custom"
+
+
+class Profiler(Protocol):
+    def record(self, subgraph: int, node: LiveNode, start: int, end: int) -> None:
+        """Times in ns of `time.perf_counter_ns`. A control-flow node's time holds those of the nodes it runs."""
+        ...
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes held by an interpreter."""
+
+    arena: int  # planned, shared by tensors that are never alive together
+    tensors: int  # what those tensors would take without sharing
+    persistent: int  # variables
+    constants: int  # views of the model file
+    folded: int  # computed at allocation
+    packed: int  # weights in the form the kernels want
+    scratch: int
+    dynamic: int
+
+    @property
+    def total(self) -> int:
+        """All but the constants, which are the file's own pages."""
+        return (
+            self.arena + self.persistent + self.folded + self.packed + self.scratch + self.dynamic
+        )
+
+
+class UnresolvedOp:
+    """An operator code without a registration."""
+
+    def __init__(
+        self, op: str, custom: bool, version: int, supported: tuple[int, int] | None
+    ) -> None:
+        self.op = op
+        self.custom = custom
+        self.version = version
+        self.supported = supported
+        self.nodes: list[tuple[int, int, int]] = []  # subgraph, node, bytes of options
+
+
+def resolve(model: Model, resolver: OpResolver) -> tuple[list[Registration], list[UnresolvedOp]]:
+    """A registration for every operator code, each asked for once; those that lack one get a place holder."""
+    registrations: list[Registration] = []
+    missing: dict[int, UnresolvedOp] = {}
+    for i, code in enumerate(model.operator_codes):
+        custom = code.builtin == "CUSTOM"
+        op = (code.custom or "") if custom else code.builtin
+        registration = resolver.find_op(op, code.version, custom=custom)
+        if registration is None:
+            missing[i] = UnresolvedOp(
+                op, custom, code.version, resolver.versions(op, custom=custom)
+            )
+            registration = Registration(
+                name=op, prepare=UNRESOLVED, invoke=UNRESOLVED, custom=custom
+            )
+        registrations.append(registration)
+    if missing:
+        for s, subgraph in enumerate(model.subgraphs):
+            for n, operator in enumerate(subgraph.operators):
+                if operator.opcode_index in missing:
+                    size = len(operator.custom_options or b"") if operator.custom else 0
+                    missing[operator.opcode_index].nodes.append((s, n, size))
+    return registrations, list(missing.values())
+
+
+class Graph:
+    """The runnable form of a model. Not safe for use from several threads at once: the interpreter locks."""
+
+    def __init__(
+        self,
+        model: Model,
+        resolver: OpResolver,
+        *,
+        threads: int | None = None,
+        preserve_all: bool = False,
+        keep: Iterable[str | int] = (),
+        weights: MutableMapping[Any, Any] | None = None,
+        report: Callable[[str], None] | None = None,
+    ) -> None:
+        self.model = model
+        self.resolver = resolver
+        self.registrations, self.unresolved = resolve(model, resolver)
+        self.pool = Pool(available_threads() if threads is None else threads)
+        self.preserve_all = preserve_all
+        self.keep = frozenset(keep)
+        # what nodes made of their constants, by (subgraph, node): clones share it
+        self.weights: MutableMapping[Any, Any] = {} if weights is None else weights
+        self.resources: MutableMapping[Any, Any] = {}
+        self.workspace = Workspace()
+        self.profiler: Profiler | None = None
+        self.report: Callable[[str], None] = report or (lambda text: None)
+        self.to_free: list[tuple[LiveSubgraph, LiveNode]] = []
+        self._free_lock = threading.Lock()
+        self.for_good: list[set[int]] = [set() for _ in model.subgraphs]
+        self.subgraphs = [LiveSubgraph(self, i, s) for i, s in enumerate(model.subgraphs)]
+        try:
+            for subgraph in self.subgraphs:
+                subgraph.init_nodes()
+        except Exception:
+            self.close()
+            raise
+
+    def kept(self, subgraph: LiveSubgraph) -> list[int]:
+        """Tensors of the subgraph that the user wants to read after invoke: names in all subgraphs, numbers in the first."""
+        if not self.keep:
+            return []
+        return [
+            t.index
+            for t in subgraph.tensors
+            if t.name in self.keep or (subgraph.index == 0 and t.index in self.keep)
+        ]
+
+    def unresolved_text(self) -> str:
+        """One text for all operators that have no registration."""
+        from .unresolved import describe
+
+        return describe(self.unresolved, CUSTOM_OPS_PAGE)
+
+    def memory(self) -> Memory:
+        tensors = [t for s in self.subgraphs for t in s.tensors]
+
+        def held(kind: str) -> int:
+            return sum(
+                t.nbytes for t in tensors if t.allocation == kind and t.array_or_none is not None
+            )
+
+        packed = sum(
+            _bytes_of(v) for kept in self.weights.values() for k, v in kept.items() if k != "folded"
+        )
+        return Memory(
+            arena=sum(s.arena_bytes for s in self.subgraphs if s.allocated),
+            tensors=sum(s.tensor_bytes for s in self.subgraphs if s.allocated),
+            persistent=held(PERSISTENT),
+            constants=held(MMAP),
+            folded=held(FOLDED),
+            packed=packed,
+            scratch=self.workspace.nbytes,
+            dynamic=held("dynamic"),
+        )
+
+    def close(self) -> None:
+        """Frees every node's user data and lets go of the memory. May be called twice."""
+        with self._free_lock:
+            to_free, self.to_free = self.to_free, []
+        for subgraph, node in to_free:
+            if node.registration.free is not None:
+                node.registration.free(subgraph, node.user_data)
+            node.user_data = None
+        for subgraph in self.subgraphs if hasattr(self, "subgraphs") else ():
+            subgraph.release()
+        self.workspace = Workspace()
+        self.resources.clear()
+        self.pool.close()
+
+
+def _bytes_of(value: Any) -> int:
+    if hasattr(value, "nbytes"):
+        return int(value.nbytes)
+    if isinstance(value, tuple | list):
+        return sum(_bytes_of(v) for v in value)
+    if hasattr(value, "__dict__"):
+        return sum(_bytes_of(v) for v in vars(value).values() if hasattr(v, "nbytes"))
+    return 0

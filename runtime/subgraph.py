@@ -1,0 +1,570 @@
+"""A live subgraph: prepares its nodes, plans their memory, binds them, runs them.
+
+`allocate` turns the execution plan into a flat list of callables without arguments; `invoke` walks it. A node whose shapes
+depend on data is *late*: it is prepared and bound inside invoke, again whenever its arrays change.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Mapping, MutableMapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from ..kernels import api
+from ..kernels.api import NodeSpec, OpError, Run, Shape
+from ..kernels.types import Array, DType
+from .memory import Block, aligned, plan
+from .node import LiveNode, NodeBinding
+from .tensor import (
+    ARENA,
+    DYNAMIC,
+    FOLDED,
+    MMAP,
+    PERSISTENT,
+    UNUSED,
+    LiveTensor,
+    new_array,
+    size_in_bytes,
+)
+
+if TYPE_CHECKING:
+    from .graph import Graph
+
+OBJECTS = (DType.STRING, DType.RESOURCE, DType.VARIANT)
+# A constant node is computed at allocation if that does not blow its operands up: a folded tensor holds memory for good.
+FOLD_ALWAYS_BYTES = 1 << 16
+FOLD_GROWTH = 4
+
+
+class NodeError(RuntimeError):
+    """A node failed; the text names it. `node` is its index, `op` its name, `subgraph` where it is."""
+
+    def __init__(self, text: str, subgraph: int, node: int, op: str) -> None:
+        super().__init__(text)
+        self.subgraph = subgraph
+        self.node = node
+        self.op = op
+
+
+class LiveSubgraph:
+    """Implements `kernels.api.Subgraph` and, for its own nodes, `kernels.api.Context`."""
+
+    def __init__(self, graph: Graph, index: int, definition: Any) -> None:
+        self.graph = graph
+        self.index = index
+        self.definition = definition
+        self.name: str = definition.name
+        self.input_indices: tuple[int, ...] = definition.inputs
+        self.output_indices: tuple[int, ...] = definition.outputs
+        self.tensors = [self._make_tensor(i, t) for i, t in enumerate(definition.tensors)]
+        self.nodes = [self._make_node(i, o) for i, o in enumerate(definition.operators)]
+        self._find_tensors_without_producer()
+        self.execution_plan = list(range(len(self.nodes)))
+        self.allocated = False
+        self.arena_bytes = 0
+        self.tensor_bytes = 0  # what the arena's tensors would take one by one
+        self._calls: list[Run] = []
+        self._call_nodes: list[LiveNode] = []
+        self._arena: Array | None = None
+        self._running = False
+
+    # -- building
+
+    def _make_tensor(self, index: int, definition: Any) -> LiveTensor:
+        const = None if definition.is_variable else self.graph.model.constant(definition)
+        tensor = LiveTensor(
+            index,
+            definition.name,
+            definition.shape,
+            definition.dtype,
+            source=definition,
+            const=const,
+            variable=definition.is_variable,
+            allocation=MMAP
+            if const is not None
+            else PERSISTENT
+            if definition.is_variable
+            else UNUSED,
+        )
+        return tensor
+
+    def _make_node(self, index: int, definition: Any) -> LiveNode:
+        tensors = self.tensors
+        registration = self.graph.registrations[definition.opcode_index]
+        return LiveNode(
+            index,
+            definition.op,
+            definition.version,
+            registration,
+            definition,
+            [tensors[i] if i >= 0 else None for i in definition.inputs],
+            [tensors[i] for i in definition.outputs],
+            [tensors[i] for i in definition.intermediates],
+            self.graph.weights.setdefault((self.index, index), {}),
+        )
+
+    def _find_tensors_without_producer(self) -> None:
+        """A tensor of no elements that nobody makes is a constant: its buffer is empty as its value is."""
+        made = set(self.input_indices)
+        for node in self.nodes:
+            made.update(t.index for t in node.outputs)
+        for tensor in self.tensors:
+            if tensor.allocation == UNUSED and tensor.index not in made and 0 in tensor.shape:
+                tensor.allocation = MMAP
+                tensor.set_const(new_array(tensor.shape, tensor.dtype))
+                tensor.array_or_none = tensor.const
+
+    def init_nodes(self) -> None:
+        """Calls every node's init. Once, when the interpreter is built."""
+        for node in self.nodes:
+            if node.registration.init is not None:
+                try:
+                    node.user_data = node.registration.init(self, node.options)
+                except Exception as e:
+                    self._fail(node, "initialise", e)
+                self.graph.to_free.append((self, node))
+
+    # -- kernels.api.Subgraph
+
+    @property
+    def inputs(self) -> Sequence[LiveTensor]:
+        return [self.tensors[i] for i in self.input_indices]
+
+    @property
+    def outputs(self) -> Sequence[LiveTensor]:
+        return [self.tensors[i] for i in self.output_indices]
+
+    def resize_input(self, i: int, shape: Sequence[int]) -> None:
+        self.resize_tensor(self.input_indices[i], shape)
+
+    def resize_tensor(self, index: int, shape: Sequence[int]) -> None:
+        tensor = self.tensors[index]
+        wanted = tuple(int(d) for d in shape)
+        if tensor.shape != wanted:
+            tensor.set_shape(wanted)
+            self.allocated = False
+
+    def allocate(self) -> None:
+        if self.allocated:
+            return
+        if self.graph.unresolved and any(
+            self.nodes[i].registration.prepare is _unresolved for i in self.execution_plan
+        ):
+            raise RuntimeError(self.graph.unresolved_text())
+        self._calls, self._call_nodes = [], []
+        for i in self.execution_plan:
+            node = self.nodes[i]
+            if node.constant:
+                continue
+            try:
+                self._prepare(node)
+            except Exception as e:
+                self._fail(node, "prepare", e)
+        self._allocate_memory()
+        for i in self.execution_plan:
+            node = self.nodes[i]
+            if node.folded:
+                continue
+            try:
+                call = self._make_call(node)
+            except Exception as e:
+                self._fail(node, "prepare", e)
+            if call is not None:
+                self._calls.append(call)
+                self._call_nodes.append(node)
+        self.allocated = True
+
+    def invoke(self) -> None:
+        if not self.allocated:
+            raise RuntimeError(
+                "Invoke called on model that is not ready: call allocate_tensors() first"
+            )
+        profiler = self.graph.profiler
+        calls = iter(self._calls)
+        self._running = True
+        try:
+            if profiler is None:
+                for call in calls:
+                    call()
+            else:
+                clock = time.perf_counter_ns
+                for node, call in zip(self._call_nodes, calls, strict=True):
+                    start = clock()
+                    call()
+                    profiler.record(self.index, node, start, clock())
+        except Exception as e:
+            done = len(self._calls) - calls.__length_hint__()  # type: ignore[attr-defined]
+            self._fail(self._call_nodes[done - 1], "invoke", e)
+        finally:
+            self._running = False
+
+    # -- kernels.api.Context
+
+    @property
+    def threads(self) -> int:
+        return self.graph.pool.threads
+
+    @property
+    def resources(self) -> MutableMapping[Any, Any]:
+        return self.graph.resources
+
+    def resize(self, tensor: api.Tensor, shape: Sequence[int], dtype: DType | None = None) -> None:
+        live = self._own(tensor)
+        wanted = tuple(int(d) for d in shape)
+        if dtype is not None and dtype is not live.dtype:
+            raise OpError(
+                f"tensor {live.name!r} is {live.dtype.label} in the model and cannot become {dtype.label}"
+            )
+        if not self._running:
+            live.set_shape(wanted)
+        elif live.is_dynamic:
+            live.set_shape(wanted)
+            if live.array_or_none is None or live.array_or_none.shape != wanted:
+                live.array_or_none = new_array(wanted, live.dtype)
+        elif live.shape != wanted:
+            raise OpError(
+                f"tensor {live.name!r} has the shape {list(live.shape)} since prepare and cannot become {list(wanted)} in "
+                "invoke; call set_dynamic in prepare"
+            )
+
+    def set_dynamic(self, tensor: api.Tensor) -> None:
+        live = self._own(tensor)
+        live.allocation = DYNAMIC
+        live.array_or_none = None
+
+    def temporary(
+        self,
+        node: api.Node,
+        shape: Sequence[int],
+        dtype: DType = DType.FLOAT32,
+        kind: str = "arena",
+    ) -> int:
+        if kind not in ("arena", "persistent", "dynamic"):
+            raise ValueError(f"temporary kind {kind!r}; there are arena, persistent and dynamic")
+        live = self.nodes[node.index]
+        number = len(live.temporaries)
+        name = f"{live.op}.temporary{number}"
+        tensor = LiveTensor(-1, name, tuple(int(d) for d in shape), dtype, allocation=ARENA)
+        if kind == "persistent":
+            kept: LiveTensor | None = live.kept.get(("temporary", id(self), number))
+            if kept is not None and (kept.shape, kept.dtype) == (tensor.shape, dtype):
+                tensor = kept
+            else:
+                tensor.allocation = PERSISTENT
+                tensor.array_or_none = zeros(tensor)
+                live.kept["temporary", id(self), number] = tensor
+        elif kind == "dynamic" or live.late or dtype in OBJECTS:
+            tensor.allocation = DYNAMIC
+            tensor.array_or_none = None if kind == "dynamic" else new_array(tensor.shape, dtype)
+        live.temporaries.append(tensor)
+        return number
+
+    def subgraph(self, index: int) -> LiveSubgraph:
+        return self.graph.subgraphs[index]
+
+    def report(self, text: str) -> None:
+        self.graph.report(text)
+
+    def _own(self, tensor: api.Tensor) -> LiveTensor:
+        if not isinstance(tensor, LiveTensor):
+            raise TypeError(f"{tensor!r} is no tensor of this interpreter")
+        return tensor
+
+    # -- allocation
+
+    def _prepare(self, node: LiveNode) -> None:
+        registration = node.registration
+        node.late = any(t is not None and t.allocation == DYNAMIC for t in node.inputs)
+        node.folded = False
+        node.binding = None
+        node.late_shapes = None
+        node.temporaries = []
+        for out in node.outputs:
+            if out.allocation != PERSISTENT:
+                out.allocation = DYNAMIC if node.late else ARENA
+                out.array_or_none = None
+                if out.const is not None:
+                    out.set_const(None)
+        if node.late:
+            return
+        if registration.infer is None:
+            if registration.prepare is not None:
+                registration.prepare(self, node)
+            return
+        spec = node.make_spec(with_values=False)
+        shapes = registration.infer(spec)
+        if None not in shapes:
+            self._set_shapes(node, shapes)
+            if registration.pure and self._foldable(node):
+                self._fold(node)
+            return
+        node.late = True
+        for out, shape in zip(node.outputs, shapes, strict=True):
+            out.allocation = DYNAMIC
+            if shape is not None:
+                out.set_shape(shape)
+
+    def _set_shapes(self, node: LiveNode, shapes: Sequence[Shape | None]) -> None:
+        if len(shapes) != len(node.outputs):
+            raise OpError(
+                f"{node.op} has {len(shapes)} outputs; the model declares {len(node.outputs)}"
+            )
+        for out, shape in zip(node.outputs, shapes, strict=True):
+            if shape is None:
+                raise OpError(f"the shape of output {out.name!r} does not follow from the inputs")
+            out.set_shape(tuple(shape))
+
+    def _foldable(self, node: LiveNode) -> bool:
+        inputs = [t for t in node.inputs if t is not None]
+        if not node.registration.shape_only and any(t.const is None for t in inputs):
+            return False
+        if not node.outputs or any(o.allocation != ARENA for o in node.outputs):
+            return False
+        size = sum(o.nbytes for o in node.outputs)
+        return size <= max(FOLD_ALWAYS_BYTES, FOLD_GROWTH * sum(t.nbytes for t in inputs))
+
+    def _fold(self, node: LiveNode) -> None:
+        node.folded = True
+        node.constant = not node.registration.shape_only and all(
+            t is None or t.allocation == MMAP or t.index in self.graph.for_good[self.index]
+            for t in node.inputs
+        )
+        values: list[Array] | None = node.kept.get("folded") if node.constant else None
+        if values is None:
+            values = [new_array(o.shape, o.dtype) for o in node.outputs]
+            call = self._bind(
+                node, [t.array_or_none if t is not None else None for t in node.inputs], values
+            )
+            if call is not None:
+                call()
+            for value in values:
+                value.flags.writeable = False
+            if node.constant:
+                node.kept["folded"] = values
+        for out, value in zip(node.outputs, values, strict=True):
+            out.allocation = FOLDED
+            out.set_const(value)
+            out.array_or_none = value
+            if node.constant:
+                self.graph.for_good[self.index].add(out.index)
+
+    def _allocate_memory(self) -> None:
+        old_inputs = [(t, t.array_or_none) for t in self.inputs if t.allocation == ARENA]
+        for i in self.input_indices:
+            tensor = self.tensors[i]
+            if tensor.allocation == UNUSED:
+                tensor.allocation = ARENA
+        blocks, homes = self._lifetimes()
+        self.arena_bytes = plan(blocks)
+        if self.arena_bytes >= 1 << 46:
+            raise RuntimeError(
+                f"the tensors of subgraph {self.index} need {self.arena_bytes} bytes of memory"
+            )
+        self._arena = arena = aligned(self.arena_bytes)
+        for tensor, block in homes:
+            tensor.array_or_none = np.ndarray(tensor.shape, tensor.dtype.numpy, arena, block.offset)
+        self.tensor_bytes = sum(t.nbytes for t, _ in homes)
+        for tensor in self.tensors:
+            if tensor.array_or_none is not None:
+                continue
+            if tensor.allocation == PERSISTENT:
+                tensor.array_or_none = zeros(tensor)
+            elif tensor.allocation == ARENA:
+                tensor.array_or_none = new_array(tensor.shape, tensor.dtype)
+        for tensor, old in old_inputs:
+            # a value that was set stays set
+            if old is not None and old.shape == tensor.shape:
+                np.copyto(tensor.array, old)
+
+    def _lifetimes(self) -> tuple[list[Block], list[tuple[LiveTensor, Block]]]:
+        """Memory blocks, and the block each arena tensor lives in."""
+        plan_nodes = [self.nodes[i] for i in self.execution_plan if not self.nodes[i].folded]
+        end = len(plan_nodes)
+        last: dict[int, int] = {}
+        for step, node in enumerate(plan_nodes):
+            for t in node.inputs:
+                if t is not None:
+                    last[t.index] = step
+            for t in node.outputs:
+                last.setdefault(t.index, step)
+        keep_all = self.graph.preserve_all
+        for index in self.input_indices + self.output_indices:
+            last[index] = end
+        for index in self.graph.kept(self):
+            last[index] = end
+        blocks: list[Block] = []
+        homes: list[tuple[LiveTensor, Block]] = []
+        block_of: dict[int, Block] = {}
+
+        def place(tensor: LiveTensor, block: Block) -> None:
+            homes.append((tensor, block))
+            block_of[tensor.index] = block
+
+        def add(tensor: LiveTensor, first: int, until: int) -> None:
+            block = Block(tensor.nbytes, first, end if keep_all else until)
+            blocks.append(block)
+            if tensor.index >= 0:
+                place(tensor, block)
+            else:
+                homes.append((tensor, block))
+
+        for index in dict.fromkeys(self.input_indices):
+            if self._in_arena(self.tensors[index]):
+                add(self.tensors[index], 0, end)
+        for step, node in enumerate(plan_nodes):
+            for number, out in enumerate(node.outputs):
+                if not self._in_arena(out) or out.index in block_of:
+                    continue
+                home = (
+                    None if number or keep_all else self._take_over(node, out, step, last, block_of)
+                )
+                if home is not None:
+                    home.last = last[out.index]
+                    place(out, home)
+                else:
+                    add(out, step, last[out.index])
+            for tensor in node.temporaries:
+                if self._in_arena(tensor):
+                    add(tensor, step, step)
+        return blocks, homes
+
+    @staticmethod
+    def _in_arena(tensor: LiveTensor) -> bool:
+        return tensor.allocation == ARENA and tensor.dtype not in OBJECTS
+
+    def _take_over(
+        self,
+        node: LiveNode,
+        out: LiveTensor,
+        step: int,
+        last: Mapping[int, int],
+        block_of: Mapping[int, Block],
+    ) -> Block | None:
+        """The block of an input that `out` may overwrite, if there is one."""
+        for i in node.registration.inplace:
+            tensor = node.inputs[i] if i < len(node.inputs) else None
+            if tensor is None or not self._in_arena(tensor) or last[tensor.index] != step:
+                continue
+            if tensor.nbytes == out.nbytes and tensor.index in block_of:
+                return block_of[tensor.index]
+        return None
+
+    # -- running
+
+    def _make_call(self, node: LiveNode) -> Run | None:
+        if node.late:
+            return functools.partial(self._run_late, node)
+        if node.registration.bind is None:
+            return self._plain_invoke(node)
+        return self._bind(node, self._input_arrays(node), [t.array for t in node.outputs])
+
+    def _plain_invoke(self, node: LiveNode) -> Run:
+        invoke = node.registration.invoke
+        if invoke is None:
+            raise OpError(f"the registration of {node.op} has neither invoke nor bind")
+        return functools.partial(invoke, self, node)
+
+    def _input_arrays(self, node: LiveNode) -> list[Array | None]:
+        arrays: list[Array | None] = []
+        for i, t in enumerate(node.inputs):
+            if t is None:
+                arrays.append(None)
+                continue
+            if t.array_or_none is None and not (node.op == "RESHAPE" and i == 1):
+                # old converters left a shape tensor without data at RESHAPE
+                raise OpError(f"Input tensor {t.index} lacks data: {t.name!r} of {node.op}")
+            arrays.append(t.array_or_none)
+        return arrays
+
+    def _bind(
+        self, node: LiveNode, x: list[Array | None], y: list[Array], spec: NodeSpec | None = None
+    ) -> Run | None:
+        bind = node.registration.bind
+        if bind is None:
+            return self._plain_invoke(node)
+        workspace = self.graph.workspace
+        workspace.begin()
+        binding = NodeBinding(
+            spec or node.make_spec(with_values=False), x, y, workspace, self.graph.pool, node.kept
+        )
+        binding.run = bind(binding)
+        node.binding = binding
+        return binding.run
+
+    def _run_late(self, node: LiveNode) -> None:
+        registration = node.registration
+        if registration.infer is None:
+            shapes = [t.shape if t is not None else None for t in node.inputs]
+            if shapes != node.late_shapes:
+                node.temporaries = []
+                if registration.prepare is not None:
+                    registration.prepare(self, node)
+                node.late_shapes = shapes
+                for out in node.outputs:
+                    if out.array_or_none is None or out.array_or_none.shape != out.shape:
+                        out.array_or_none = new_array(out.shape, out.dtype)
+            self._plain_invoke(node)()
+            return
+        x = self._input_arrays(node)
+        self._set_shapes(node, registration.infer(node.make_spec(with_values=True)))
+        for out in node.outputs:
+            if out.array_or_none is None or out.array_or_none.shape != out.shape:
+                out.array_or_none = new_array(out.shape, out.dtype)
+        y = [t.array for t in node.outputs]
+        bound = node.binding
+        if bound is not None and _same(bound.x, x) and _same(bound.y, y):
+            run = bound.run
+        else:
+            run = self._bind(node, x, y)
+        if run is not None:
+            run()
+
+    def reset_variables(self) -> None:
+        """Variables back to zero (the zero point where they are int8), as TensorFlow Lite has it."""
+        for tensor in self.tensors:
+            if tensor.variable and tensor.array_or_none is not None:
+                np.copyto(tensor.array_or_none, zeros(tensor))
+
+    def release(self) -> None:
+        """Lets go of all memory but the constants."""
+        self.allocated = False
+        self._calls, self._call_nodes, self._arena = [], [], None
+        for tensor in self.tensors:
+            if tensor.allocation in (ARENA, DYNAMIC, PERSISTENT):
+                tensor.array_or_none = None
+        for node in self.nodes:
+            node.binding = None
+            node.temporaries = []
+
+    def _fail(self, node: LiveNode, doing: str, error: Exception) -> NoReturn:
+        if isinstance(error, OpError | NodeError):
+            text = str(error)
+        else:
+            text = f"{type(error).__name__}: {error}"
+        where = f"Node number {node.index} ({node.op}) failed to {doing}."
+        raise NodeError(f"{text}\n{where}", self.index, node.index, node.op) from error
+
+
+def _unresolved(context: api.Context, node: api.Node) -> None:
+    raise OpError(f"{node.op} is not resolved")
+
+
+UNRESOLVED = _unresolved
+
+
+def _same(a: Sequence[Array | None], b: Sequence[Array | None]) -> bool:
+    return all(p is q for p, q in zip(a, b, strict=True))
+
+
+def zeros(tensor: LiveTensor) -> Array:
+    """The value of a variable that was never written: zero bytes, for int8 the zero point's."""
+    if tensor.dtype in OBJECTS:
+        return new_array(tensor.shape, tensor.dtype)
+    zero = tensor.spec.zero_point if tensor.dtype is DType.INT8 else 0
+    return np.full(tensor.shape, zero, tensor.dtype.numpy)
+
+
+__all__ = ["LiveSubgraph", "NodeError", "size_in_bytes"]

@@ -1,0 +1,97 @@
+"""The text of the error for operators that no resolver knows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+
+class Missing(Protocol):
+    op: str
+    custom: bool
+    version: int
+    supported: tuple[int, int] | None
+    nodes: list[tuple[int, int, int]]
+
+
+def printable(name: str) -> str:
+    """The name, or an escaped form that says so: the names of an encrypted model are noise."""
+    if name and name.isprintable():
+        return name
+    escaped = (
+        name.encode("utf-8", "backslashreplace")
+        .decode("latin-1")
+        .encode("unicode_escape")
+        .decode("ascii")
+    )
+    return f"{escaped or '(empty)'} (not a printable name; is the model encrypted or damaged?)"
+
+
+def describe(missing: Sequence[Missing], page: str) -> str:
+    """Every unresolved operator: version, nodes, size of its options, and what to do about it."""
+    custom = [m for m in missing if m.custom]
+    flex = [m for m in custom if m.op.startswith("Flex")]
+    plain = [m for m in custom if m not in flex]
+    lines: list[str] = []
+    if plain:
+        lines.append(f"Encountered unresolved custom op: {printable(plain[0].op)}.")
+        lines.append(f"See instructions: {page}")
+    elif flex:
+        lines.append(
+            "Select TensorFlow op(s), included in the given model, is(are) not supported by this interpreter. "
+            "Make sure you apply/link the Flex delegate before inference."
+        )
+    first = (plain or flex or list(missing))[0]
+    lines.append(f"{len(missing)} unresolved in all:" if len(missing) > 1 else "It is:")
+    lines += [f"  {_line(m)}" for m in missing]
+    if plain:
+        lines.append(
+            "Register each: Interpreter(..., custom_ops={'"
+            + printable(plain[0].op)
+            + "': function or Registration}), or "
+            "MutableOpResolver.add_custom(name, registration)."
+        )
+    if flex:
+        lines.append("A Flex op can be given in Python the same way, under its name in the model.")
+    if first.nodes:
+        lines.append(f"Node number {first.nodes[0][1]} ({printable(first.op)}) failed to prepare.")
+    return "\n".join(lines)
+
+
+def describe_builtins(missing: Sequence[Missing]) -> str:
+    """The text for builtin operators that are unknown or too new: a line for each, needed and supported versions."""
+    first = missing[0]
+    lines = [
+        f"Didn't find op for builtin opcode '{first.op}' version '{first.version}'. An older version of this builtin might "
+        "be supported. Are you using an old TFLite binary with a newer model?"
+    ]
+    lines += [f"  {_line(m)}" for m in missing]
+    lines.append("Registration failed.")
+    return "\n".join(lines)
+
+
+def _line(m: Missing) -> str:
+    where = ", ".join(str(n) if s == 0 else f"{n} of subgraph {s}" for s, n, _ in m.nodes[:8])
+    if len(m.nodes) > 8:
+        where += f" and {len(m.nodes) - 8} more"
+    parts = [f"{printable(m.op)} version {m.version}"]
+    if m.supported is not None:
+        parts.append(
+            "supported: "
+            + (
+                f"{m.supported[0]} to {m.supported[1]}"
+                if m.supported[1] > m.supported[0]
+                else f"{m.supported[0]}"
+            )
+        )
+    elif not m.custom:
+        parts.append("supported: none")
+    parts.append(f"node {where}" if where else "no node uses it")
+    if m.custom and m.nodes:
+        sizes = sorted({size for _, _, size in m.nodes})
+        parts.append(
+            f"{sizes[0]} bytes of options"
+            if len(sizes) == 1
+            else f"{sizes[0]} to {sizes[-1]} bytes of options"
+        )
+    return "; ".join(parts)
