@@ -1,0 +1,163 @@
+"""What the shape-bound families share: values of index tensors, axes, checks, settled copies."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+
+from .api import Binding, NodeSpec, OpError, Run, Shape, TensorSpec
+from .types import Array, DType
+
+Values = tuple[int, ...]
+
+INDEX = (DType.INT32, DType.INT64)
+
+
+def known(spec: TensorSpec) -> Values | None:
+    """The elements of an integer tensor, flattened; None where its value is not known (yet)."""
+    if spec.size == 0:
+        return ()
+    if spec.const is None:
+        return None
+    return tuple(int(v) for v in spec.const.reshape(-1))
+
+
+def axis_of(node: NodeSpec | Binding, axis: int, rank: int) -> int:
+    """`axis` counted from the front; OpError where a tensor of that rank does not have it."""
+    if not -rank <= axis < rank:
+        span = f"taken: {-rank} to {rank - 1}" if rank else "a scalar has none"
+        raise OpError(
+            f"Invalid axis: {node.op} got axis {axis} for a tensor of rank {rank}; {span}"
+        )
+    return axis % rank
+
+
+def scalar_axis(node: NodeSpec, i: int, rank: int) -> int | None:
+    """The axis that input `i`, one integer, holds; None where its value is not known (yet)."""
+    spec = node.input(i)
+    one(node, f"axis {spec.name!r}", spec)
+    values = known(spec)
+    return None if values is None else axis_of(node, values[0], rank)
+
+
+def one(node: NodeSpec, what: str, spec: TensorSpec) -> None:
+    """Checks that a tensor has one element."""
+    if spec.size != 1:
+        raise OpError(f"{node.op} takes one element as {what}; got shape {list(spec.shape)}")
+
+
+def rank_is(node: NodeSpec, what: str, spec: TensorSpec, *ranks: int) -> None:
+    if spec.rank not in ranks:
+        taken = " or ".join(map(str, ranks))
+        raise OpError(
+            f"{what} {spec.name!r} has shape {list(spec.shape)}; {node.op} takes rank {taken} there"
+        )
+
+
+def like(node: NodeSpec, spec: TensorSpec, *others: TensorSpec) -> None:
+    """Checks that `others` have the dtype of `spec`."""
+    for other in others:
+        if other.dtype is not spec.dtype:
+            raise OpError(
+                f"{node.op} takes one type for {spec.name!r} and {other.name!r}; "
+                f"got {spec.dtype.label} and {other.dtype.label}"
+            )
+
+
+def same_quantization(node: NodeSpec, spec: TensorSpec, *others: TensorSpec) -> None:
+    """Checks that `others` have the scale and zero point of `spec`, as stored values just move."""
+    for other in others:
+        if other.scale != spec.scale or other.zero_point != spec.zero_point:
+            raise OpError(
+                f"{node.op} does not rescale: {spec.name!r} has scale {spec.scale:g}, zero point "
+                f"{spec.zero_point}; {other.name!r} has {other.scale:g}, {other.zero_point}"
+            )
+
+
+def size_of(shape: Sequence[int]) -> int:
+    return math.prod(shape)
+
+
+def without(shape: Shape, axis: int) -> Shape:
+    return shape[:axis] + shape[axis + 1 :]
+
+
+def replaced(shape: Shape, axis: int, size: int) -> Shape:
+    return (*shape[:axis], size, *shape[axis + 1 :])
+
+
+def copy(y: Array, x: Array) -> Run:
+    """Copies view `x` into view `y` (or broadcasts it)."""
+    # item assignment takes half the time of np.copyto on small arrays
+    return partial(y.__setitem__, ..., x)
+
+
+def copies(pairs: Sequence[tuple[Array, Array]]) -> Run:
+    """Copies `x` into `y` for each pair (y, x)."""
+    if len(pairs) == 1:
+        return copy(*pairs[0])
+
+    def run() -> None:
+        for y, x in pairs:
+            y[...] = x
+
+    return run
+
+
+def reinterpret(b: Binding) -> Run | None:
+    """Output 0 holds the elements of input 0 in another shape."""
+    x, y = b.xi(0), b.y[0]
+    if np.may_share_memory(x, y):
+        return None
+    return copy(y, x.reshape(y.shape))
+
+
+def sequence(*runs: Run | None) -> Run | None:
+    todo = [r for r in runs if r is not None]
+    if len(todo) < 2:
+        return todo[0] if todo else None
+
+    def run() -> None:
+        for step in todo:
+            step()
+
+    return run
+
+
+def settled(b: Binding, inputs: Sequence[int], make: Callable[[], Run | None]) -> Run | None:
+    """`make()` now, if the inputs whose values it reads are constant; else at every call."""
+    specs = [b.optional(i) for i in inputs]
+    if all(s is None or s.const is not None or s.size == 0 for s in specs):
+        return make()
+
+    def run() -> None:
+        step = make()
+        if step is not None:
+            step()
+
+    return run
+
+
+def integers(b: Binding, i: int) -> Values:
+    """The elements of input `i` at this moment, flattened."""
+    return tuple(b.xi(i).reshape(-1).tolist())
+
+
+def zero_of(spec: TensorSpec) -> bytes | int:
+    """The stored value of a real zero."""
+    if spec.dtype is DType.STRING:
+        return b""
+    return spec.zero_point if spec.dtype.is_integer else 0
+
+
+def in_range(index: Array, limit: Array | int, flag: Array) -> bool:
+    """Whether 0 <= index < limit everywhere.
+
+    `index` is an int64 array, `flag` a bool scratch of its shape.
+    """
+    # as unsigned a negative index is larger than any limit
+    np.greater_equal(index.view(np.uint64), np.asarray(limit, np.uint64), out=flag)
+    return not flag.any()
