@@ -42,7 +42,9 @@ def _strided(
     for i, step in enumerate(steps):
         bit = 1 << i
         if o.ellipsis_mask & bit:
-            wide = max(0, len(shape) + sum(new) - len(steps) + 1)
+            wide = len(shape) + sum(new) - len(steps) + 1
+            # with more entries than dimensions TensorFlow Lite drops the surplus at the end
+            wide = 1 if wide < 0 else wide
             entries += [slice(0, d, 1) for d in shape[axis : axis + wide]]
             axis += wide
         elif new[i]:
@@ -127,7 +129,7 @@ def _offset_shape(
     for i, entry in enumerate(entries):
         if isinstance(entry, int):
             continue
-        if i < len(end) and not node.options.end_mask >> i & 1:
+        if i < len(end):
             lengths.append(len(range(0, end[i], steps[i])))
         else:
             lengths.append(_length(entry) if isinstance(entry, slice) else 1)
@@ -138,7 +140,8 @@ def _bind_strided_slice(b: Binding) -> Run | None:
     x, y = b.xi(0), b.y[0]
 
     def make() -> Run | None:
-        entries = _strided(b, x.shape, *(integers(b, i) for i in (1, 2)), integers(b, 3)) or []
+        begin, end, steps = (integers(b, i) for i in (1, 2, 3))
+        entries = _strided(b, x.shape, begin, end, steps) or []
         if y.size == 0:
             return None
         axis = 0
