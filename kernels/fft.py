@@ -1,0 +1,76 @@
+"""RFFT2D: the Fourier transform of real matrices, half of it, over the last two dimensions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .api import Binding, NodeSpec, Run, Shape, TensorSpec, op, require, take
+from .types import Array, DType
+
+
+def _lengths(node: NodeSpec) -> tuple[int, int] | None:
+    """(height, width) of the transform, if input 1 says them already."""
+    spec = node.input(1)
+    take(node, "input 1", spec, DType.INT32)
+    require(spec.shape == (2,), f"input 1 is {spec}; taken: the two lengths of the transform")
+    if spec.const is None:
+        return None
+    height, width = (int(v) for v in spec.const)
+    require(
+        height > 0 and width > 0,
+        f"the lengths of the transform are {height} and {width}; they must be positive",
+    )
+    return height, width
+
+
+def _matrices(node: NodeSpec) -> TensorSpec:
+    x = node.input(0)
+    require(x.rank >= 2, f"input 0 is {x}; {node.op} takes matrices (rank 2 or more)")
+    return x
+
+
+def _infer(node: NodeSpec) -> list[Shape | None]:
+    x = _matrices(node)
+    take(node, "input 0", x, DType.FLOAT32)
+    take(node, "output", node.outputs[0], DType.COMPLEX64)
+    lengths = _lengths(node)
+    if lengths is None:
+        return [None]
+    height, width = lengths
+    return [(*x.shape[:-2], height, width // 2 + 1)]
+
+
+def _bind(b: Binding) -> Run | None:
+    x, y = b.xi(0), b.y[0]
+    if y.size == 0:
+        return None
+    height, width = (int(v) for v in b.xi(1))
+    # in double, as the peer does it
+    padded = b.scratch((*x.shape[:-2], height, width), np.float64)
+    refresh = _fitter(x, padded)
+
+    def run() -> None:
+        refresh()
+        spectrum = np.fft.rfft(padded, axis=-1)
+        if height > 1:
+            spectrum = np.fft.fft(spectrum, axis=-2)
+        np.copyto(y, spectrum, casting="same_kind")
+
+    return run
+
+
+def _fitter(x: Array, padded: Array) -> Run:
+    """A callable that copies x into the corner of `padded`, cut or followed by zeros."""
+    rows, columns = (min(a, p) for a, p in zip(x.shape[-2:], padded.shape[-2:], strict=True))
+    source, corner = x[..., :rows, :columns], padded[..., :rows, :columns]
+    right, below = padded[..., :rows, columns:], padded[..., rows:, :]
+
+    def run() -> None:
+        np.copyto(corner, source)
+        right.fill(0)
+        below.fill(0)
+
+    return run
+
+
+OPS = {"RFFT2D": op("RFFT2D", _infer, _bind)}
