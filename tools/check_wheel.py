@@ -1,4 +1,4 @@
-"""Builds the sdist and, from it, the wheel; looks into both; installs the wheel alone in a fresh environment and runs it.
+"""Builds sdist and wheel, looks into both, installs the wheel alone and runs it.
 
     python tools/check_wheel.py [--keep FOLDER]
 
@@ -32,7 +32,8 @@ assert not heavy, f"import litedelegate loads {heavy}"
 builder = ModelBuilder()
 graph = builder.subgraph("main")
 x = graph.input("x", (2, 3))
-y = graph.op("ADD", [x, graph.constant("one", np.ones((2, 3), np.float32))], [graph.tensor("y", (2, 3))])
+one = graph.constant("one", np.ones((2, 3), np.float32))
+y = graph.op("ADD", [x, one], [graph.tensor("y", (2, 3))])
 graph.output(y[0])
 out = Interpreter(model_content=builder.build()).run({"x": np.full((2, 3), 2, np.float32)})
 assert np.array_equal(out["y"], np.full((2, 3), 3, np.float32)), out
@@ -49,7 +50,8 @@ def run(*command: str | Path, cwd: Path | None = None) -> str:
     env = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
     done = subprocess.run([*map(str, command)], cwd=cwd, env=env, capture_output=True, text=True)
     if done.returncode:
-        fail(f"{' '.join(map(str, command))} ended with {done.returncode}\n{done.stdout}{done.stderr}")
+        text = " ".join(map(str, command))
+        fail(f"{text} ended with {done.returncode}\n{done.stdout}{done.stderr}")
     return done.stdout
 
 
@@ -63,7 +65,11 @@ def check_wheel(wheel: Path) -> None:
     if stray:
         fail(f"the wheel installs {sorted(stray)} at top level, beside litedelegate")
     for part in PARTS:
-        held = {n.removeprefix(f"litedelegate/{part}/") for n in names if n.startswith(f"litedelegate/{part}/")}
+        held = {
+            n.removeprefix(f"litedelegate/{part}/")
+            for n in names
+            if n.startswith(f"litedelegate/{part}/")
+        }
         want = {
             str(p.relative_to(ROOT / part).as_posix())
             for p in (ROOT / part).rglob("*")
@@ -79,7 +85,12 @@ def check_wheel(wheel: Path) -> None:
 def check_sdist(sdist: Path) -> None:
     with tarfile.open(sdist) as archive:
         names = {m.name.partition("/")[2] for m in archive.getmembers()}
-    for name in (*(f"{part}/__init__.py" for part in PARTS), "LICENSE", "README.md", "pyproject.toml"):
+    for name in (
+        *(f"{part}/__init__.py" for part in PARTS),
+        "LICENSE",
+        "README.md",
+        "pyproject.toml",
+    ):
         if name not in names:
             fail(f"the sdist lacks {name}")
 

@@ -1,4 +1,4 @@
-"""Two kinds of import-linter contract that it does not bring: a list of allowed libraries, and independent families."""
+"""Two kinds of import-linter contract: a list of allowed libraries, and independent families."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class OnlyContract(_Listing):
 
 
 class FamiliesContract(_Listing):
-    """Modules of `package` import one another only where the imported one is `shared` or private (`_name`)."""
+    """Modules of `package` import of one another only `shared` and private (`_name`) ones."""
 
     type_name = "families"
     package = fields.StringField()

@@ -2,7 +2,7 @@
 
     python tools/size.py [--files] [--over N]
 
-`--files` lists each file, `--over N` the files of more than N lines as they stand (docstrings and all).
+`--files` lists each file, `--over N` the files of more than N lines, docstrings and all.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def device_lines(text: str) -> int:
 
 
 def sizes(root: Path) -> dict[str, dict[str, tuple[int, int]]]:
-    """folder -> file -> (lines of code, lines of the file). Generated files ("@generated") are left out."""
+    """folder -> file -> (lines of code, lines of the file), without "@generated" files."""
     out: dict[str, dict[str, tuple[int, int]]] = {}
     for folder in FOLDERS:
         files = out.setdefault(folder, {})

@@ -1,0 +1,47 @@
+"""What can go wrong, as one sentence on stderr and an exit code that a script can act on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO, Any
+
+import click
+
+from ..runtime.model import InvalidModelError
+
+FAILED = 1
+USAGE = 2  # click's own
+INVALID_MODEL = 3
+UNRESOLVED = 4
+
+EXIT_CODES = """\b
+Exit codes:
+  0  done
+  1  the model failed to run
+  2  wrong usage: an option, a file that is not there, an input that does not fit
+  3  the file is no valid model
+  4  the model has operators that are not known here"""
+
+
+class Failure(click.ClickException):
+    """An error that ends the command: its text, and one of the exit codes above."""
+
+    def __init__(self, text: str, code: int = FAILED) -> None:
+        super().__init__(text)
+        self.exit_code = code
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        click.echo(click.style("error: ", fg="red", bold=True) + self.message, file, err=True)
+
+
+@contextmanager
+def reported() -> Iterator[None]:
+    """Turns the runtime's exceptions into failures; a fault of this package keeps its traceback."""
+    try:
+        yield
+    except InvalidModelError as error:
+        raise Failure(str(error), INVALID_MODEL) from error
+    except (RuntimeError, ValueError, MemoryError) as error:
+        text = str(error) or type(error).__name__
+        raise Failure(text, UNRESOLVED if "unresolved" in text.lower() else FAILED) from error

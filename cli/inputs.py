@@ -1,0 +1,186 @@
+"""From `--input name=source` to arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff")
+SOURCES = """\b
+Where an input can come from:
+  file.npy       a numpy array; another shape than the model's resizes the input
+  file.png …     an image (also JPEG, BMP, GIF, WebP, TIFF), resized to the input's height and width
+  random[:SEED]  standard normal floats, any value for 8- and 16-bit integers, 0 or 1 for others
+  zeros, ones
+  const:VALUE    every element VALUE
+  text:TEXT      for a string input
+With one input its name can be left out: --input photo.jpg"""
+
+
+@dataclass(frozen=True)
+class ImageScale:
+    """A pixel p of 0 to 255 becomes (p - mean) / std."""
+
+    mean: tuple[float, ...] | None
+    std: tuple[float, ...] | None
+
+
+def parse(pairs: Sequence[str], details: Mapping[str, dict[str, Any]]) -> dict[str, str]:
+    """input name -> source. `details` are those of the model's inputs, in their order."""
+    sources: dict[str, str] = {}
+    for pair in pairs:
+        name, source = _split(pair, details)
+        if name in sources:
+            raise click.UsageError(f"input {name!r} is given twice")
+        sources[name] = source
+    missing = [name for name in details if name not in sources]
+    if missing:
+        raise click.UsageError(
+            f"no source for input {', '.join(map(repr, missing))}. {_known(details)} "
+            "Give each one --input NAME=SOURCE, for instance --input "
+            f"'{missing[0]}=random'."
+        )
+    return sources
+
+
+def _split(pair: str, details: Mapping[str, dict[str, Any]]) -> tuple[str, str]:
+    # a name may hold "=" itself: the longest that fits counts
+    fits = [name for name in details if pair.startswith(f"{name}=")]
+    if fits:
+        name = max(fits, key=len)
+        return name, pair[len(name) + 1 :]
+    if len(details) == 1 and "=" not in pair:
+        return next(iter(details)), pair
+    raise click.UsageError(f"--input {pair!r} names no input of the model. {_known(details)}")
+
+
+def _known(details: Mapping[str, dict[str, Any]]) -> str:
+    inputs = (
+        f"{n!r} ({np.dtype(d['dtype'])} {list(map(int, d['shape']))})" for n, d in details.items()
+    )
+    return f"It has {', '.join(inputs)}."
+
+
+def load(name: str, source: str, detail: dict[str, Any], scale: ImageScale) -> Array:
+    """The array for an input with these details (as `get_input_details` gives them)."""
+    dtype = np.dtype(detail["dtype"])
+    shape = tuple(max(int(d), 1) for d in detail["shape"])
+    kind, _, value = source.partition(":")
+    if kind == "random":
+        return _random(shape, dtype, _number(name, value or "0", int))
+    if source in ("zeros", "ones"):
+        return np.full(shape, int(source == "ones"), dtype)
+    if kind == "const":
+        return np.full(shape, _number(name, value, float), dtype)
+    if kind == "text":
+        return np.full(shape, value.encode(), object)
+    path = Path(source)
+    if not path.is_file():
+        raise click.UsageError(
+            f"input {name!r}: there is no file {source!r}, and it is no other source"
+        )
+    if path.suffix.lower() in IMAGES:
+        return _image(name, path, shape, detail, scale)
+    if path.suffix.lower() == ".npy":
+        return _npy(name, path, dtype)
+    raise click.UsageError(
+        f"input {name!r}: {source!r} is neither .npy nor an image ({' '.join(IMAGES)})"
+    )
+
+
+def _number(name: str, text: str, kind: type) -> Any:
+    try:
+        return kind(text)
+    except ValueError:
+        raise click.UsageError(f"input {name!r}: {text!r} is no number") from None
+
+
+def _random(shape: tuple[int, ...], dtype: np.dtype[Any], seed: int) -> Array:
+    rng = np.random.default_rng(seed)
+    if dtype.kind in "iu" and dtype.itemsize <= 2:
+        info = np.iinfo(dtype)
+        return rng.integers(info.min, info.max, shape, dtype, endpoint=True)
+    if dtype.kind in "iub":  # larger integers are counts and indices more often than data
+        return rng.integers(0, 2, shape).astype(dtype)
+    if dtype.kind == "c":
+        return (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)).astype(dtype)
+    if dtype.kind == "f":
+        return rng.standard_normal(shape).astype(dtype)
+    raise click.UsageError(f"random makes no {dtype}: give a file or text:…")
+
+
+def _npy(name: str, path: Path, dtype: np.dtype[Any]) -> Array:
+    try:
+        array: Array = np.load(path, allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise click.UsageError(f"input {name!r}: {path} cannot be read as .npy: {error}") from None
+    if array.dtype.kind in "SU" and dtype.kind == "O":
+        return (
+            np.char.encode(array, "utf-8").astype(object)
+            if array.dtype.kind == "U"
+            else array.astype(object)
+        )
+    if array.dtype != dtype and not np.can_cast(array.dtype, dtype, "same_kind"):
+        raise click.UsageError(
+            f"input {name!r}: {path} holds {array.dtype}, the model takes {dtype}; "
+            "to let floats be quantised, add --quantize"
+        )
+    return array.astype(dtype, copy=False)
+
+
+def _image(
+    name: str, path: Path, shape: tuple[int, ...], detail: dict[str, Any], scale: ImageScale
+) -> Array:
+    try:
+        from PIL import Image, UnidentifiedImageError
+    except ImportError:
+        raise click.UsageError("images need Pillow: pip install 'litedelegate[images]'") from None
+    if len(shape) != 4 or shape[3] not in (1, 3, 4):
+        raise click.UsageError(
+            f"input {name!r} has the shape {list(shape)}; "
+            "an image needs [batch, height, width, 1, 3 or 4]"
+        )
+    _, height, width, channels = shape
+    try:
+        with Image.open(path) as image:
+            fitted = image.convert({1: "L", 3: "RGB", 4: "RGBA"}[channels])
+            fitted = fitted.resize((width, height), Image.Resampling.BILINEAR)
+    except (OSError, UnidentifiedImageError) as error:
+        raise click.UsageError(
+            f"input {name!r}: {path} cannot be read as an image: {error}"
+        ) from None
+    pixels = np.asarray(fitted, np.uint8).reshape(1, height, width, channels)
+    return np.broadcast_to(scaled(pixels, name, detail, scale), shape).copy()
+
+
+def scaled(pixels: Array, name: str, detail: dict[str, Any], scale: ImageScale) -> Array:
+    """Pixels as the input wants them.
+
+    Without --mean and --std, floats get 0 to 1, uint8 the pixels as they are and int8 the pixels
+    less 128: what the quantisation of nearly every image model amounts to. With them the real value
+    is quantised as the input says.
+    """
+    dtype = np.dtype(detail["dtype"])
+    if scale.mean is None and scale.std is None:
+        if dtype == np.uint8:
+            return pixels
+        if dtype == np.int8:
+            return (pixels.astype(np.int16) - 128).astype(np.int8)
+    mean = np.array(scale.mean or (0.0,), np.float32)
+    std = np.array(scale.std or (255.0,) if scale.mean is None else scale.std or (1.0,), np.float32)
+    real = (pixels.astype(np.float32) - mean) / std
+    if dtype.kind == "f":
+        return real.astype(dtype)
+    step, zero = detail["quantization"]
+    if dtype.kind not in "iu" or not step:
+        raise click.UsageError(f"input {name!r} is {dtype} without quantisation; give a .npy file")
+    info = np.iinfo(dtype)
+    return np.clip(np.round(real / step) + zero, info.min, info.max).astype(dtype)

@@ -1,0 +1,130 @@
+"""What the commands share in printing: tables, sizes and times in words, JSON, progress."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from rich import box
+from rich.console import Console, Group
+from rich.markup import escape
+from rich.padding import Padding
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+WIDE = 160
+LONGEST_NAME = 48
+
+
+def console() -> Console:
+    """Where results go."""
+    out = Console(highlight=False)
+    # in a pipe nobody folds lines: leave them whole
+    return out if out.is_terminal else Console(highlight=False, width=WIDE)
+
+
+def progress() -> Progress:
+    """A bar on stderr that vanishes when done; none where stderr is no terminal."""
+    err = Console(stderr=True)
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=err,
+        transient=True,
+        disable=not err.is_terminal,
+    )
+
+
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Group:
+    """A light table under its title. Columns named ">…" are set right, empty ones left out."""
+    cells = [[str(cell) for cell in row] for row in rows]
+    out = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="dim")
+    kept = [i for i in range(len(columns)) if not cells or any(row[i] for row in cells)]
+    for column in (columns[i] for i in kept):
+        right = column.startswith(">")
+        out.add_column(
+            column.removeprefix(">"),
+            justify="right" if right else "left",
+            overflow="fold",
+            no_wrap=right,
+        )
+    for row in cells:
+        out.add_row(*(row[i] for i in kept))
+    heading = [f"[bold]{title}[/]"] if title else []
+    return Group(*heading, Padding.indent(out, 2), "")
+
+
+def facts(rows: Iterable[tuple[str, object]]) -> Table:
+    """Names and values, without a frame."""
+    out = Table.grid(padding=(0, 3))
+    out.add_column(style="dim")
+    out.add_column(overflow="fold")
+    for name, value in rows:
+        out.add_row(name, str(value))
+    return out
+
+
+def print_json(value: Any) -> None:
+    print(json.dumps(value, indent=2, default=_plain, allow_nan=True))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    return str(value)
+
+
+def nbytes(n: int) -> str:
+    """12345 -> 12.1 KB."""
+    size = float(n)
+    for unit in ("B", "KB", "MB", "GB"):
+        if size < 1024 or unit == "GB":
+            break
+        size /= 1024
+    return f"{n} B" if unit == "B" else f"{size:.1f} {unit}"
+
+
+def seconds(s: float) -> str:
+    """Three figures in the unit that fits."""
+    for scale, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
+        if s >= scale or unit == "µs":
+            break
+    value = s / scale
+    digits = 2 if value < 10 else 1 if value < 100 else 0
+    return f"{value:.{digits}f} {unit}"
+
+
+def shape(dims: Iterable[int]) -> str:
+    """[1, 224, 224, 3] -> 1x224x224x3; a scalar is "scalar", an unknown dimension "?"."""
+    return "×".join("?" if d < 0 else str(d) for d in dims) or "scalar"
+
+
+def printable(name: str) -> str:
+    """Names come from files: control characters are escaped."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
+
+
+def name(text: str) -> str:
+    """A name as it stands in a table: printable, no markup, the middle of a long one left out."""
+    text = printable(text)
+    if len(text) > LONGEST_NAME:
+        text = f"{text[:14]}…{text[15 - LONGEST_NAME :]}"
+    return escape(text)
+
+
+def listing(names: Sequence[str], most: int = 8) -> str:
+    """The first names, and how many more there are."""
+    more = f" … and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(map(name, names[:most])) + more
+
+
+def plural(n: int, noun: str) -> str:
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
