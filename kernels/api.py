@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
 Shape = tuple[int, ...]
-Run = Callable[[], None]
+Run = Callable[[], object]
 
 
 class OpError(RuntimeError):

@@ -48,6 +48,7 @@ class HarnessBinding:
         self.version = node.version
         self.index = node.index
         self.intermediates = node.intermediates
+        self.intermediates = node.intermediates
         self.node = node
         self.x = x
         self.y = y
@@ -134,7 +135,8 @@ class Prepared:
                 now[...] = first
         self.binding.reverse = reverse
         if self.call is not None:
-            self.call()
+            with np.errstate(all="ignore"):  # as the runtime runs them
+                self.call()
         return [y.copy() for y in self.y]
 
 

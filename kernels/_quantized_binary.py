@@ -1,0 +1,195 @@
+"""Two quantised operands: the integer arithmetic of ADD, SUB, MUL, DIV and SQUARED_DIFFERENCE.
+
+Each `quantized_*` settles the multipliers and gives the exact function of two arrays of stored
+values (int64) that broadcast. On 8 bits it is evaluated once, on all 65,536 pairs, and is a table
+from then on. Source of the formulas: TensorFlow Lite's reference kernels.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from ._broadcast import collapse, operands
+from ._fixedpoint import leading_zeros, reciprocal
+from ._lut import domain, map_pairs_of_values, map_values, saturate
+from ._quant import (
+    activation_range,
+    multiply_by_quantized_multiplier,
+    quantize_multiplier,
+    rounding_divide_by_pot,
+    saturating_rounding_doubling_high_mul,
+)
+from .api import Binding, OpError, Run, TensorSpec
+from .types import Array, DType
+
+Pair = Callable[[Array, Array], Array]
+Function = Callable[[Binding], Pair]
+
+
+def bind_quantized(b: Binding, function: Pair) -> Run:
+    """The callable that applies `function` to both inputs, element by element with broadcasting."""
+    x0, x1, y = b.input(0), b.input(1), b.outputs[0]
+    if x0.dtype.bits == 8 and x1.dtype.bits == 8:
+        return _bind_table(b, function)
+    views, flat = collapse(b.y[0].shape, b.xi(0), b.xi(1))
+    target = b.y[0].reshape(flat)
+    rows = max(1, (1 << 15) // max(1, math.prod(flat[1:])))
+
+    def run() -> None:
+        # block by block, so that the temporaries stay small
+        for i in range(0, flat[0], rows):
+            a0, a1 = (v[i : i + rows] if v.shape[0] == flat[0] else v for v in views)
+            result = function(a0.astype(np.int64), a1.astype(np.int64))
+            target[i : i + rows] = saturate(result, y.dtype)
+
+    return run
+
+
+def _bind_table(b: Binding, function: Pair) -> Run:
+    x0, x1, y = b.input(0), b.input(1), b.outputs[0]
+
+    def unary(values: Array, i: int) -> Array:
+        pair = (values, domain(x1.dtype)) if i == 0 else (domain(x0.dtype), values)
+        return saturate(function(*pair), y.dtype)
+
+    for i, other in ((0, 1), (1, 0)):
+        const = b.input(i).const
+        if const is not None and const.size == 1 and b.xi(other).size == b.y[0].size:
+            # the other input alone decides
+            single = const.reshape(-1).astype(np.int64)
+            return map_values(b.xi(other), b.y[0], unary(single, i))
+
+    def make() -> Array:
+        pairs = function(domain(x0.dtype)[:, None], domain(x1.dtype)[None, :])
+        return saturate(pairs, y.dtype)
+
+    constant = [b.input(i).const is not None for i in (0, 1)]
+    (a0, a1), view = operands(b.y[0].shape, [b.xi(0), b.xi(1)], constant, b.y[0])
+    index = b.scratch(view.shape, np.uint16)
+    return map_pairs_of_values(a0, a1, view, index, b.once("table", make))
+
+
+def _clamped(values: Array, b: Binding) -> Array:
+    y = b.outputs[0]
+    low, high = activation_range(_activation(b), y)
+    return np.asarray(np.clip(values + y.zero_point, low, high))
+
+
+def _activation(b: Binding) -> str:
+    name: str = b.options.get("fused_activation_function", "NONE")
+    return name
+
+
+def quantized_add(b: Binding) -> Pair:
+    return _sum(b, 1)
+
+
+def quantized_sub(b: Binding) -> Pair:
+    return _sum(b, -1)
+
+
+def _sum(b: Binding, sign: int) -> Pair:
+    x0, x1, y = b.input(0), b.input(1), b.outputs[0]
+    if y.dtype is DType.INT16 and b.options.get("pot_scale_int16", False):
+        logs = [_log2(s) for s in (x0, x1, y)]
+        if None not in logs:
+            return _sum_of_powers(b, sign, [log for log in logs if log is not None])
+    left = 15 if y.dtype is DType.INT16 else 20
+    twice = 2 * max(x0.scale, x1.scale)
+    rescaled = [_rescaled(s, left, twice) for s in (x0, x1)]
+    q, shift = quantize_multiplier(twice / ((1 << left) * y.scale))
+
+    def run(v0: Array, v1: Array) -> Array:
+        total = rescaled[0](v0) + sign * rescaled[1](v1)
+        return _clamped(multiply_by_quantized_multiplier(total, q, shift), b)
+
+    return run
+
+
+def _rescaled(x: TensorSpec, left: int, twice: float) -> Callable[[Array], Array]:
+    """An operand on the common scale of both, with `left` more bits."""
+    q, shift = quantize_multiplier(x.scale / twice)
+    return lambda v: multiply_by_quantized_multiplier((v - x.zero_point) << left, q, shift)
+
+
+def _log2(x: TensorSpec) -> int | None:
+    """Exponent of a scale that is a power of two; None where it is none."""
+    log = math.log2(x.scale)
+    whole = math.floor(log + 0.5)
+    return whole if abs(log - whole) < 1e-3 else None
+
+
+def _sum_of_powers(b: Binding, sign: int, logs: list[int]) -> Pair:
+    """int16 on power-of-two scales: one operand is shifted to the scale of the other."""
+    shift0, shift1 = logs[2] - logs[0], logs[2] - logs[1]
+    if (shift0 and shift1) or shift0 < 0 or shift1 < 0:
+        raise OpError(
+            f"scales 2^{logs[0]} and 2^{logs[1]} to 2^{logs[2]}; with pot_scale_int16 one input "
+            "must have the output's scale and the other no greater one"
+        )
+
+    def run(v0: Array, v1: Array) -> Array:
+        total = rounding_divide_by_pot(v0, shift0) + sign * rounding_divide_by_pot(v1, shift1)
+        return _clamped(total, b)
+
+    return run
+
+
+def quantized_mul(b: Binding) -> Pair:
+    x0, x1, y = b.input(0), b.input(1), b.outputs[0]
+    if x0.dtype is DType.INT16 and y.dtype is not DType.INT16:
+        return _fractions(b)
+    product = np.float32(x0.scale) * np.float32(x1.scale) / np.float32(y.scale)
+    q, shift = quantize_multiplier(float(product))
+
+    def run(v0: Array, v1: Array) -> Array:
+        exact = (v0 - x0.zero_point) * (v1 - x1.zero_point)
+        return _clamped(multiply_by_quantized_multiplier(exact, q, shift), b)
+
+    return run
+
+
+def _fractions(b: Binding) -> Pair:
+    """int16 fractions of 1 to 8 bits: the high half of the product, less 8 bits."""
+
+    def run(v0: Array, v1: Array) -> Array:
+        high = np.minimum((v0 * v1 + (1 << 14)) >> 15, 32767)
+        return _clamped(rounding_divide_by_pot(high, 8), b)
+
+    return run
+
+
+def quantized_div(b: Binding) -> Pair:
+    """x0 times the fixed-point reciprocal of x1; where x1 is its zero point, nothing of meaning."""
+    x0, x1, y = b.input(0), b.input(1), b.outputs[0]
+    ratio = np.float32(x0.scale) / (np.float32(x1.scale) * np.float32(y.scale))
+    q, shift = quantize_multiplier(float(ratio))
+
+    def run(v0: Array, v1: Array) -> Array:
+        numerator, denominator = v0 - x0.zero_point, v1 - x1.zero_point
+        numerator = np.where(denominator < 0, -numerator, numerator)
+        inverse, over_unit = reciprocal(np.maximum(np.abs(denominator), 1), 31)
+        headroom = leading_zeros(np.where(numerator < 0, ~numerator, numerator)) - 1
+        quotient = saturating_rounding_doubling_high_mul(numerator << headroom, inverse)
+        scaled_down = saturating_rounding_doubling_high_mul(quotient, q)
+        right = np.maximum(over_unit + headroom - shift, 0)
+        return _clamped(rounding_divide_by_pot(scaled_down, np.minimum(right, 62)), b)
+
+    return run
+
+
+def quantized_squared_difference(b: Binding) -> Pair:
+    x0, x1, y = b.input(0), b.input(1), b.outputs[0]
+    left = 7
+    twice = 2 * max(x0.scale, x1.scale)
+    rescaled = [_rescaled(s, left, twice) for s in (x0, x1)]
+    q, shift = quantize_multiplier(twice * twice / ((1 << 2 * left) * y.scale))
+
+    def run(v0: Array, v1: Array) -> Array:
+        square = (rescaled[0](v0) - rescaled[1](v1)) ** 2
+        return _clamped(multiply_by_quantized_multiplier(square, q, shift), b)
+
+    return run
