@@ -49,6 +49,10 @@ class NodeError(RuntimeError):
         self.op = op
 
 
+class UnresolvedOpsError(RuntimeError):
+    """The model has operators that nobody knows; the text lists them all."""
+
+
 class LiveSubgraph:
     """Implements `kernels.api.Subgraph` and, for its own nodes, `kernels.api.Context`."""
 
@@ -64,6 +68,7 @@ class LiveSubgraph:
         self._find_tensors_without_producer()
         self.execution_plan = list(range(len(self.nodes)))
         self.allocated = False
+        self.stale = False  # an input was resized since the last allocate
         self.arena_bytes = 0
         self.tensor_bytes = 0  # what the arena's tensors would take one by one
         self._calls: list[Run] = []
@@ -146,6 +151,7 @@ class LiveSubgraph:
         if tensor.shape != wanted:
             tensor.set_shape(wanted)
             self.allocated = False
+            self.stale = True
 
     def allocate(self) -> None:
         if self.allocated:
@@ -153,7 +159,7 @@ class LiveSubgraph:
         if self.graph.unresolved and any(
             self.nodes[i].registration.prepare is _unresolved for i in self.execution_plan
         ):
-            raise RuntimeError(self.graph.unresolved_text())
+            raise UnresolvedOpsError(self.graph.unresolved_text())
         self._calls, self._call_nodes = [], []
         for i in self.execution_plan:
             node = self.nodes[i]
@@ -161,6 +167,8 @@ class LiveSubgraph:
                 continue
             try:
                 self._prepare(node)
+            except UnresolvedOpsError:  # of a subgraph that a control-flow node calls
+                raise
             except Exception as e:
                 self._fail(node, "prepare", e)
         self._allocate_memory()
@@ -175,7 +183,9 @@ class LiveSubgraph:
             if call is not None:
                 self._calls.append(call)
                 self._call_nodes.append(node)
+        self.reset_variables()
         self.allocated = True
+        self.stale = False
 
     def invoke(self) -> None:
         if not self.allocated:
@@ -186,15 +196,17 @@ class LiveSubgraph:
         calls = iter(self._calls)
         self._running = True
         try:
-            if profiler is None:
-                for call in calls:
-                    call()
-            else:
-                clock = time.perf_counter_ns
-                for node, call in zip(self._call_nodes, calls, strict=True):
-                    start = clock()
-                    call()
-                    profiler.record(self.index, node, start, clock())
+            # infinities and NaN are values like others, as in C: numpy must not warn of them
+            with np.errstate(all="ignore"):
+                if profiler is None:
+                    for call in calls:
+                        call()
+                else:
+                    clock = time.perf_counter_ns
+                    for node, call in zip(self._call_nodes, calls, strict=True):
+                        start = clock()
+                        call()
+                        profiler.record(self.index, node, start, clock())
         except Exception as e:
             done = len(self._calls) - calls.__length_hint__()  # type: ignore[attr-defined]
             self._fail(self._call_nodes[done - 1], "invoke", e)
@@ -249,13 +261,13 @@ class LiveSubgraph:
         name = f"{live.op}.temporary{number}"
         tensor = LiveTensor(-1, name, tuple(int(d) for d in shape), dtype, allocation=ARENA)
         if kind == "persistent":
-            kept: LiveTensor | None = live.kept.get(("temporary", id(self), number))
+            kept = live.persistent.get(number)
             if kept is not None and (kept.shape, kept.dtype) == (tensor.shape, dtype):
                 tensor = kept
             else:
                 tensor.allocation = PERSISTENT
                 tensor.array_or_none = zeros(tensor)
-                live.kept["temporary", id(self), number] = tensor
+                live.persistent[number] = tensor
         elif kind == "dynamic" or live.late or dtype in OBJECTS:
             tensor.allocation = DYNAMIC
             tensor.array_or_none = None if kind == "dynamic" else new_array(tensor.shape, dtype)
@@ -339,7 +351,8 @@ class LiveSubgraph:
                 node, [t.array_or_none if t is not None else None for t in node.inputs], values
             )
             if call is not None:
-                call()
+                with np.errstate(all="ignore"):
+                    call()
             for value in values:
                 value.flags.writeable = False
             if node.constant:
@@ -538,6 +551,7 @@ class LiveSubgraph:
         for node in self.nodes:
             node.binding = None
             node.temporaries = []
+            node.persistent = {}
 
     def _fail(self, node: LiveNode, doing: str, error: Exception) -> NoReturn:
         if isinstance(error, OpError | NodeError):

@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 
+import numpy as np
+
 Run = Callable[[], None]
 
 
@@ -67,6 +69,7 @@ class Pool:
 
 
 def _serve(work: SimpleQueue[tuple[Run, SimpleQueue[BaseException | None]] | None]) -> None:
+    np.seterr(all="ignore")  # this thread's own: see LiveSubgraph.invoke
     while (item := work.get()) is not None:
         task, done = item
         try:
