@@ -1,0 +1,173 @@
+"""Ops on the order of elements: the place of the extreme, the largest k, running sums."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from ._shape import (
+    INDEX,
+    axis_of,
+    integers,
+    known,
+    like,
+    one,
+    replaced,
+    scalar_axis,
+    sequence,
+    settled,
+    without,
+)
+from .api import Binding, NodeSpec, OpError, Registration, Run, Shape, op, take
+from .types import Array, DType, bfloat16_to_float32
+
+_FLOATS = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16, DType.FLOAT64)
+_INTEGERS = (
+    DType.INT8,
+    DType.UINT8,
+    DType.INT16,
+    DType.UINT16,
+    DType.INT32,
+    DType.UINT32,
+    DType.INT64,
+    DType.UINT64,
+)
+
+
+def _arg(node: NodeSpec) -> list[Shape | None]:
+    x, y = node.input(0), node.outputs[0]
+    take(node, "input 0", x, *_FLOATS, *_INTEGERS, DType.BOOL)
+    take(node, "axis", node.input(1), *INDEX)
+    take(node, "output", y, *INDEX)
+    axis = scalar_axis(node, 1, x.rank)
+    if axis is None:
+        return [None]
+    if x.shape[axis] == 0:
+        raise OpError(
+            f"Cannot compute ArgMin/ArgMax over an empty axis: {node.op} along dimension {axis} of "
+            f"{x.name!r}, shape {list(x.shape)}"
+        )
+    return [without(x.shape, axis)]
+
+
+def _bind_arg(b: Binding, largest: bool) -> Run | None:
+    x, y = b.xi(0), b.y[0]
+    find = np.argmax if largest else np.argmin
+    place = b.scratch(y.shape, np.intp)
+    bits = b.input(0).dtype is DType.BFLOAT16
+    floats = b.input(0).dtype in _FLOATS
+    worst = -np.inf if largest else np.inf
+
+    def make() -> Run:
+        axis = axis_of(b, integers(b, 1)[0], x.ndim)
+
+        def run() -> None:
+            values = bfloat16_to_float32(x) if bits else x
+            find(values, axis, place)
+            if floats and _at(values, place, axis).size:
+                # numpy finds a NaN where there is one; here a NaN wins only in the first place
+                lost = np.isnan(_at(values, place, axis))
+                if lost.any():
+                    find(np.where(np.isnan(values), worst, values), axis, place)
+                    place[np.isnan(values.take(0, axis))] = 0
+            y[...] = place
+
+        return run
+
+    return settled(b, (1,), make)
+
+
+def _at(values: Array, place: Array, axis: int) -> Array:
+    return np.take_along_axis(values, np.expand_dims(place, axis), axis)
+
+
+def _top_k(node: NodeSpec) -> list[Shape | None]:
+    x, k = node.input(0), node.input(1)
+    take(node, "input 0", x, *_FLOATS, *_INTEGERS)
+    take(node, "k", k, DType.INT32, DType.INT16, DType.INT64)
+    take(node, "indices", node.outputs[1], DType.INT32, DType.INT16, DType.INT64)
+    one(node, "k", k)
+    like(node, x, node.outputs[0])
+    if x.rank == 0:
+        raise OpError("TopK k input must have 1 or more dimensions; TOPK_V2 got a scalar")
+    values = known(k)
+    if values is None:
+        return [None, None]
+    if values[0] > x.shape[-1]:
+        raise OpError(
+            f"TopK k is higher than the internal dimension: {values[0]} of {x.shape[-1]} in "
+            f"{x.name!r}, shape {list(x.shape)}"
+        )
+    return [replaced(x.shape, x.rank - 1, max(0, values[0]))] * 2
+
+
+def _bind_top_k(b: Binding) -> Run | None:
+    x, values, indices = b.xi(0), b.y[0], b.y[1]
+    k, n = values.shape[-1], x.shape[-1]
+    if not values.size:
+        return None
+    rows = x.reshape(-1, n)
+    best = partial(_best, k=k, bits=b.input(0).dtype is DType.BFLOAT16)
+    out, places = values.reshape(-1, k), indices.reshape(-1, k)
+
+    def run() -> None:
+        place = best(rows)
+        places[...] = place
+        out[...] = np.take_along_axis(rows, place, 1)
+
+    return run
+
+
+def _best(rows: Array, k: int, bits: bool) -> Array:
+    """Places of the k largest of each row, largest first; of equals the first leads; NaN last."""
+    if bits:
+        rows = bfloat16_to_float32(rows)
+    # ascending in the key is descending in the value; ~ cannot overflow as - can
+    key = -rows if rows.dtype.kind == "f" else ~rows
+    if key.shape[1] < 256 or 4 * k > key.shape[1]:
+        return np.argsort(key, axis=1, kind="stable")[:, :k]
+    # sort only what can be among the k: all up to the k-th key, in their order
+    bounds = np.partition(key, k - 1, axis=1)[:, k - 1]
+    places = np.empty((len(key), k), np.intp)
+    for place, row, bound in zip(places, key, bounds, strict=True):
+        near = np.flatnonzero(row <= bound) if bound == bound else np.arange(len(row))
+        place[...] = near[np.argsort(row[near], kind="stable")[:k]]
+    return places
+
+
+def _cumsum(node: NodeSpec) -> list[Shape | None]:
+    x = node.input(0)
+    take(node, "input 0", x, DType.FLOAT32, DType.FLOAT64, *_INTEGERS[4:])
+    take(node, "axis", node.input(1), *INDEX)
+    like(node, x, node.outputs[0])
+    if x.rank == 0:
+        raise OpError("CUMSUM takes a tensor of rank 1 or more; got a scalar")
+    scalar_axis(node, 1, x.rank)
+    return [x.shape]
+
+
+def _bind_cumsum(b: Binding) -> Run | None:
+    def make() -> Run | None:
+        axis = axis_of(b, integers(b, 1)[0], b.y[0].ndim)
+        x, y = np.moveaxis(b.xi(0), axis, 0), np.moveaxis(b.y[0], axis, 0)
+        if not y.size:
+            return None
+        if b.options.reverse:
+            x, y = x[::-1], y[::-1]
+        if not b.options.exclusive:
+            return partial(np.add.accumulate, x, 0, y.dtype, y)
+        first: Callable[[], None] = partial(y[:1].fill, 0)
+        rest = partial(np.add.accumulate, x[:-1], 0, y.dtype, y[1:])
+        return sequence(first, rest if len(y) > 1 else None)
+
+    return settled(b, (1,), make)
+
+
+OPS: dict[str, Registration] = {
+    "ARG_MAX": op("ARG_MAX", _arg, partial(_bind_arg, largest=True), versions=(1, 3)),
+    "ARG_MIN": op("ARG_MIN", _arg, partial(_bind_arg, largest=False), versions=(1, 3)),
+    "TOPK_V2": op("TOPK_V2", _top_k, _bind_top_k, versions=(1, 3)),
+    "CUMSUM": op("CUMSUM", _cumsum, _bind_cumsum),
+}
