@@ -59,7 +59,10 @@ class UnresolvedOp:
         self.nodes: list[tuple[int, int, int]] = []  # subgraph, node, bytes of options
 
 
-def resolve(model: Model, resolver: OpResolver) -> tuple[list[Registration], list[UnresolvedOp]]:
+Resolved = tuple[list[Registration], list[UnresolvedOp]]
+
+
+def resolve(model: Model, resolver: OpResolver) -> Resolved:
     """A registration for every operator code, each asked for once; those that lack one get a place holder."""
     registrations: list[Registration] = []
     missing: dict[int, UnresolvedOp] = {}
@@ -97,10 +100,12 @@ class Graph:
         keep: Iterable[str | int] = (),
         weights: MutableMapping[Any, Any] | None = None,
         report: Callable[[str], None] | None = None,
+        resolved: Resolved | None = None,
     ) -> None:
+        """`resolved`: what `resolve(model, resolver)` gave, where that was asked for before."""
         self.model = model
         self.resolver = resolver
-        self.registrations, self.unresolved = resolve(model, resolver)
+        self.registrations, self.unresolved = resolved or resolve(model, resolver)
         self.pool = Pool(available_threads() if threads is None else threads)
         self.preserve_all = preserve_all
         self.keep = frozenset(keep)
@@ -163,15 +168,21 @@ class Graph:
         """Frees every node's user data and lets go of the memory. May be called twice."""
         with self._free_lock:
             to_free, self.to_free = self.to_free, []
+        errors: list[Exception] = []
         for subgraph, node in to_free:
-            if node.registration.free is not None:
-                node.registration.free(subgraph, node.user_data)
+            try:
+                if node.registration.free is not None:
+                    node.registration.free(subgraph, node.user_data)
+            except Exception as e:  # the others are still to be freed
+                errors.append(e)
             node.user_data = None
         for subgraph in self.subgraphs if hasattr(self, "subgraphs") else ():
             subgraph.release()
         self.workspace = Workspace()
         self.resources.clear()
         self.pool.close()
+        if errors:
+            raise errors[0]
 
 
 def _bytes_of(value: Any) -> int:

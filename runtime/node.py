@@ -33,9 +33,9 @@ class LiveNode:
         "late_shapes",
         "op",
         "outputs",
+        "persistent",
         "registration",
         "temporaries",
-        "temporary_kinds",
         "user_data",
         "version",
     )
@@ -61,7 +61,7 @@ class LiveNode:
         self.outputs = outputs
         self.intermediates = intermediates
         self.temporaries: list[LiveTensor] = []
-        self.temporary_kinds: list[str] = []
+        self.persistent: dict[int, LiveTensor] = {}  # temporaries kept between invokes, by number
         self.user_data: Any = None
         self.kept = kept  # what `once` made, shared by clones
         self.folded = False  # its outputs were computed at allocation

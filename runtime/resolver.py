@@ -2,25 +2,44 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Protocol
 
 from ..kernels.api import Registration
 from ..kernels.builtins import BUILTINS, CUSTOMS, find_builtin, find_custom
+from . import schema
+
+# The builtin operators of the schema by name and number.
+BuiltinOperator = enum.IntEnum(  # type: ignore[misc]
+    "BuiltinOperator", {name: number for number, name in enumerate(schema.BUILTINS)}
+)
+_KNOWN = frozenset(schema.BUILTINS)
+Op = str | int
+
+
+def op_key(op: Op, custom: bool | None = None) -> tuple[str, bool]:
+    """The name of an operator, and whether it is a custom one.
+
+    `op` is a `BuiltinOperator`, its number, or a name: a builtin's schema name ("CONV_2D") means the builtin unless `custom`
+    says otherwise, any other name is a custom op's.
+    """
+    if isinstance(op, int):
+        if custom or not 0 <= op < len(schema.BUILTINS):
+            raise ValueError(f"{op!r} is no builtin operator; there are {len(schema.BUILTINS)}")
+        return schema.BUILTINS[op], False
+    return op, (op not in _KNOWN) if custom is None else custom
 
 
 class OpResolver(Protocol):
-    """Finds the registration of an operator.
-
-    `op` is a builtin's schema name ("CONV_2D") or, with `custom`, a custom op's name. None: there is none for this version.
-    """
+    """Finds the registration of an operator; see `op_key` for `op` and `custom`. None: there is none for this version."""
 
     def find_op(
-        self, op: str, version: int = 1, *, custom: bool = False
+        self, op: Op, version: int = 1, *, custom: bool | None = None
     ) -> Registration | None: ...
 
-    def versions(self, op: str, *, custom: bool = False) -> tuple[int, int] | None:
+    def versions(self, op: Op, *, custom: bool | None = None) -> tuple[int, int] | None:
         """Least and greatest version there is; None where the op is unknown."""
         ...
 
@@ -33,17 +52,18 @@ class MutableOpResolver:
 
     def add_builtin(
         self,
-        op: str,
+        op: Op,
         registration: Registration,
         min_version: int | None = None,
         max_version: int | None = None,
     ) -> None:
         """Takes `registration` for builtin `op`, for its own version range or the given one."""
-        if op not in BUILTINS:
+        name, custom = op_key(op)
+        if custom or name == "CUSTOM":
             raise ValueError(
                 f"{op!r} is no builtin operator of the schema; use add_custom for a custom op"
             )
-        self._add(op, registration, False, min_version, max_version)
+        self._add(name, replace(registration, custom=False), False, min_version, max_version)
 
     def add_custom(
         self,
@@ -52,6 +72,7 @@ class MutableOpResolver:
         min_version: int | None = None,
         max_version: int | None = None,
     ) -> None:
+        """Takes `registration` for the custom op of that name."""
         self._add(op, replace(registration, custom=True), True, min_version, max_version)
 
     def add_all(self, other: MutableOpResolver) -> None:
@@ -60,18 +81,20 @@ class MutableOpResolver:
             for registration in reversed(registrations):
                 self._add(op, registration, custom, *registration.versions)
 
-    def find_op(self, op: str, version: int = 1, *, custom: bool = False) -> Registration | None:
-        for registration in self._ops.get((op, custom), ()):
+    def find_op(
+        self, op: Op, version: int = 1, *, custom: bool | None = None
+    ) -> Registration | None:
+        key = op_key(op, custom)
+        for registration in self._ops.get(key, ()):
             low, high = registration.versions
             if low <= version <= high:
                 return registration
-        return self._fallback(op, version, custom)
+        return self._fallback(*key, version)
 
-    def versions(self, op: str, *, custom: bool = False) -> tuple[int, int] | None:
-        ranges = [r.versions for r in self._ops.get((op, custom), ())]
-        return (min(r[0] for r in ranges), max(r[1] for r in ranges)) if ranges else None
+    def versions(self, op: Op, *, custom: bool | None = None) -> tuple[int, int] | None:
+        return _union(r.versions for r in self._ops.get(op_key(op, custom), ()))
 
-    def _fallback(self, op: str, version: int, custom: bool) -> Registration | None:
+    def _fallback(self, op: str, custom: bool, version: int) -> Registration | None:
         return None
 
     def _add(
@@ -100,13 +123,17 @@ class BuiltinOpResolver(MutableOpResolver):
         if unknown:
             raise ValueError(f"no such op here: {', '.join(unknown)}")
 
-    def versions(self, op: str, *, custom: bool = False) -> tuple[int, int] | None:
-        added = super().versions(op, custom=custom)
-        own = self._own(op, custom)
-        ranges = [r for r in (added, own.versions if own else None) if r]
-        return (min(r[0] for r in ranges), max(r[1] for r in ranges)) if ranges else None
+    def add_all(self, other: MutableOpResolver) -> None:
+        super().add_all(other)
+        if isinstance(other, BuiltinOpResolver) and self._only is not None:
+            self._only = None if other._only is None else self._only | other._only
 
-    def _fallback(self, op: str, version: int, custom: bool) -> Registration | None:
+    def versions(self, op: Op, *, custom: bool | None = None) -> tuple[int, int] | None:
+        own = self._own(*op_key(op, custom))
+        added = super().versions(op, custom=custom)
+        return _union(r for r in (added, own.versions if own else None) if r)
+
+    def _fallback(self, op: str, custom: bool, version: int) -> Registration | None:
         own = self._own(op, custom)
         if own is None or not own.versions[0] <= version <= own.versions[1]:
             return None
@@ -116,3 +143,33 @@ class BuiltinOpResolver(MutableOpResolver):
         if self._only is not None and op not in self._only:
             return None
         return find_custom(op) if custom else find_builtin(op)
+
+
+class ChainedResolver:
+    """Asks one resolver after the other."""
+
+    def __init__(self, *resolvers: OpResolver) -> None:
+        self.resolvers = resolvers
+
+    def find_op(
+        self, op: Op, version: int = 1, *, custom: bool | None = None
+    ) -> Registration | None:
+        for resolver in self.resolvers:
+            found = resolver.find_op(op, version, custom=custom)
+            if found is not None:
+                return found
+        return None
+
+    def versions(self, op: Op, *, custom: bool | None = None) -> tuple[int, int] | None:
+        ranges = (r.versions(op, custom=custom) for r in self.resolvers)
+        return _union(r for r in ranges if r)
+
+
+def with_custom_ops(resolver: OpResolver, added: MutableOpResolver) -> OpResolver:
+    """`resolver`, with what was added before it. The resolver itself stays as it is."""
+    return ChainedResolver(added, resolver)
+
+
+def _union(ranges: Iterable[tuple[int, int]]) -> tuple[int, int] | None:
+    found = list(ranges)
+    return (min(r[0] for r in found), max(r[1] for r in found)) if found else None

@@ -23,16 +23,18 @@ class LiveTensor:
 
     __slots__ = (
         "_quant",
-        "_quant_source",
+        "_source",
         "_spec",
         "allocation",
         "array_or_none",
         "const",
+        "declared_shape",
         "dtype",
         "index",
         "name",
         "shape",
         "shape_signature",
+        "sparsity",
         "variable",
     )
 
@@ -51,21 +53,22 @@ class LiveTensor:
         self.index = index
         self.name = name
         self.shape = shape
+        self.declared_shape = shape  # the model file's
         self.dtype = dtype
         self.const = const
         self.variable = variable
         self.allocation = allocation
         self.array_or_none: Array | None = const
         self.shape_signature: Shape | None = source.shape_signature if source is not None else None
-        self._quant_source = source
+        self.sparsity: Any = source.sparsity if source is not None and const is not None else None
+        self._source = source
         self._quant: Quantization | None = None
         self._spec: TensorSpec | None = None
 
     @property
     def quant(self) -> Quantization | None:
-        if self._quant is None and self._quant_source is not None:
-            self._quant = self._quant_source.quantization
-            self._quant_source = None
+        if self._quant is None and self._source is not None:
+            self._quant = self._source.quantization
         return self._quant
 
     @property
@@ -73,7 +76,7 @@ class LiveTensor:
         spec = self._spec
         if spec is None:
             spec = TensorSpec(
-                self.shape, self.dtype, self.quant, self.const, self.name, self.variable
+                self.shape, self.dtype, self.quant, self.const, self.name, self.variable, self.sparsity
             )
             self._spec = spec
         return spec
@@ -108,11 +111,11 @@ class LiveTensor:
     def array(self) -> Array:
         if self.array_or_none is None:
             raise RuntimeError(
-                f"tensor {self.index} {self.name!r} has no memory: {self._why_no_memory()}"
+                f"tensor {self.index} {self.name!r} has no memory: {self.why_no_memory()}"
             )
         return self.array_or_none
 
-    def _why_no_memory(self) -> str:
+    def why_no_memory(self) -> str:
         if self.allocation == DYNAMIC:
             return "its shape is known once the node that makes it has run; invoke first"
         if self.allocation == UNUSED:

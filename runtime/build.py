@@ -1,0 +1,97 @@
+"""From a model file to a runnable graph: the checks of TensorFlow Lite's InterpreterBuilder, in its order and with its words."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, MutableMapping
+from typing import Any
+
+from .graph import Graph, resolve
+from .model import InvalidModelError, Model
+from .resolver import OpResolver
+from .schema import VERSION
+from .unresolved import describe_builtins
+
+
+class BuildError(ValueError):
+    """A model that no interpreter can be built from."""
+
+
+def open_model(path: str | os.PathLike[str]) -> Model:
+    """Maps and verifies a file. ValueError where it cannot be read, InvalidModelError where it is no model."""
+    try:
+        return Model.from_file(path)
+    except OSError as e:
+        raise BuildError(
+            f"Could not open '{os.fspath(path)}'. The model allocation is null/empty: {e.strerror or e}"
+        ) from e
+    except InvalidModelError as e:
+        raise _invalid(e) from e
+
+
+def load_model(content: bytes | bytearray | memoryview) -> Model:
+    """Verifies a model in memory."""
+    if not isinstance(content, bytes | bytearray | memoryview):
+        raise TypeError(f"a model's content is bytes, not {type(content).__name__}")
+    try:
+        return Model.from_buffer(content)
+    except InvalidModelError as e:
+        raise _invalid(e) from e
+
+
+def _invalid(error: InvalidModelError) -> InvalidModelError:
+    return InvalidModelError(f"The model is not a valid Flatbuffer buffer. {error}")
+
+
+def build_graph(
+    model: Model | None,
+    resolver: OpResolver,
+    *,
+    threads: int | None = None,
+    preserve_all: bool = False,
+    keep: Iterable[str | int] = (),
+    weights: MutableMapping[Any, Any] | None = None,
+    report: Callable[[str], None] | None = None,
+) -> Graph:
+    """The graph, or a BuildError."""
+    if model is None:
+        raise BuildError("Null pointer passed in as model.")
+    if model.version != VERSION:
+        raise BuildError(
+            f"Model provided is schema version {model.version} not equal to supported version {VERSION}."
+        )
+    _check_codes(model)
+    resolved = resolve(model, resolver)
+    builtins = [m for m in resolved[1] if not m.custom]
+    if builtins:
+        raise BuildError(describe_builtins(builtins))
+    if not model.subgraphs:
+        raise BuildError("No subgraph in the model.")
+    if "buffers" in model.missing:
+        raise BuildError("No buffers in the model.")
+    for subgraph in model.subgraphs:
+        if "tensors" in subgraph.missing:
+            raise BuildError(f"Did not get tensors in subgraph {subgraph.index}.")
+    return Graph(
+        model,
+        resolver,
+        threads=threads,
+        preserve_all=preserve_all,
+        keep=keep,
+        weights=weights,
+        report=report,
+        resolved=resolved,
+    )
+
+
+def _check_codes(model: Model) -> None:
+    for code in model.operator_codes:
+        if code.builtin.startswith("UNKNOWN_"):
+            raise BuildError(
+                f"Op builtin_code out of range: {code.builtin_code}. Are you using old TFLite binary with newer model?\n"
+                "Registration failed."
+            )
+        if code.is_custom and code.custom is None:
+            raise BuildError(
+                "Operator with CUSTOM builtin_code has no custom_code.\nRegistration failed."
+            )

@@ -1,0 +1,598 @@
+"""`Interpreter`: the interface of `tf.lite.Interpreter`, and what goes beyond it."""
+
+from __future__ import annotations
+
+import enum
+import os
+import warnings
+import weakref
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..kernels.api import Registration
+from ..kernels.types import Array
+from . import details
+from .build import build_graph, load_model, open_model
+from .delegate import find_delegates
+from .graph import Graph, Memory
+from .guard import Guard
+from .model import Model
+from .named import Call, Names, PositionalInputWarning
+from .resize import explain
+from .resolver import BuiltinOpResolver, MutableOpResolver, OpResolver, with_custom_ops
+from .subgraph import LiveSubgraph, NodeError
+from .tensor import ARENA, FOLDED, MMAP, LiveTensor
+from .values import check_shape, convert, get_value, readable, set_value, writable
+from .views import Views
+
+if TYPE_CHECKING:
+    from .profile import Profile
+    from .signature_runner import SignatureRunner
+
+CustomOps = Mapping[str, Registration | Callable[..., Any]]
+
+
+@enum.unique
+class OpResolverType(enum.Enum):
+    """TensorFlow Lite's choices of kernels. All mean the same here: one set, with the reference kernels' numbers."""
+
+    AUTO = 0
+    BUILTIN = 1
+    BUILTIN_REF = 2
+    BUILTIN_WITHOUT_DEFAULT_DELEGATES = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How an interpreter was asked to be; a clone is made with the same."""
+
+    op_resolver: OpResolver
+    num_threads: int | None = None
+    delegates: Sequence[Any] = ()
+    preserve_all: bool = False
+    keep: tuple[str | int, ...] = ()
+    compress_zero_points: bool = False
+    quantize_inputs: bool = False
+    dequantize_outputs: bool = False
+    report: Callable[[str], None] | None = field(default=None, repr=False)
+
+
+class Interpreter:
+    """Runs a `.tflite` model.
+
+    The calls of `tf.lite.Interpreter` are steps that belong together (`allocate_tensors`, `set_tensor`, `invoke`,
+    `get_tensor`): from one thread. `run` does all at once, by name, and may be called from several threads.
+    """
+
+    _custom_op_registerers: Sequence[Any] = ()
+
+    def __init__(
+        self,
+        model_path: str | os.PathLike[str] | None = None,
+        model_content: bytes | bytearray | memoryview | None = None,
+        experimental_delegates: Sequence[Any] | None = None,
+        num_threads: int | None = None,
+        experimental_op_resolver_type: OpResolverType = OpResolverType.AUTO,
+        experimental_preserve_all_tensors: bool = False,
+        experimental_disable_delegate_clustering: bool = False,
+        experimental_default_delegate_latest_features: bool = False,
+        experimental_compress_quantization_zero_points: bool = False,
+        experimental_disable_delegate_node_fusion: bool = False,
+        experimental_force_delegate_node_profiling: bool = False,
+        *,
+        delegates: Sequence[Any] | None = None,
+        op_resolver: OpResolver | None = None,
+        custom_ops: CustomOps | None = None,
+        keep: Iterable[str | int] = (),
+        quantize_inputs: bool = False,
+        dequantize_outputs: bool = False,
+    ) -> None:
+        """The arguments up to `experimental_force_delegate_node_profiling` are those of `tf.lite.Interpreter`.
+
+        * `num_threads`: threads that share the work of one node; None: all CPUs this process may use. See `num_threads`.
+        * `experimental_preserve_all_tensors`: every intermediate can be read after invoke.
+        * `experimental_compress_quantization_zero_points`: details give equal zero points as one.
+        * the other `experimental_…` choose among TensorFlow Lite's own delegates and kernels: they change nothing here.
+        * `delegates`: names or delegate objects, in order; none: numpy.
+        * `op_resolver`: where ops come from, by default `BuiltinOpResolver()`; `custom_ops`: more custom ops, by name.
+        * `keep`: names (or numbers) of intermediates that can be read after invoke.
+        * `quantize_inputs`, `dequantize_outputs`: floats are taken for and given from quantised inputs and outputs.
+
+        ValueError where no interpreter can be made.
+        """
+        if not isinstance(experimental_op_resolver_type, OpResolverType):
+            raise ValueError(
+                f"Unrecognized passed in op resolver type: {experimental_op_resolver_type}"
+            )
+        if num_threads is not None:
+            if not isinstance(num_threads, int):
+                raise ValueError("type of num_threads should be int")
+            if num_threads < 1:
+                raise ValueError("num_threads should >= 1")
+        if model_path and model_content:
+            raise ValueError("Can't both provide `model_path` and `model_content`")
+        if not model_path and not model_content:
+            raise ValueError("`model_path` or `model_content` must be specified.")
+        if delegates is not None and experimental_delegates is not None:
+            raise ValueError("give `delegates` or `experimental_delegates`, not both")
+        settings = Settings(
+            op_resolver=self._make_resolver(op_resolver, custom_ops),
+            num_threads=num_threads,
+            delegates=find_delegates(
+                delegates if delegates is not None else experimental_delegates
+            ),
+            preserve_all=experimental_preserve_all_tensors,
+            keep=tuple(keep),
+            compress_zero_points=experimental_compress_quantization_zero_points,
+            quantize_inputs=quantize_inputs,
+            dequantize_outputs=dequantize_outputs,
+        )
+        if model_path:
+            model = open_model(model_path)
+        else:
+            assert model_content is not None
+            model = load_model(model_content)
+        self._set_up(model, settings)
+
+    @classmethod
+    def from_model(
+        cls,
+        model: Model | None,
+        *,
+        op_resolver: OpResolver | None = None,
+        num_threads: int | None = None,
+        delegates: Sequence[Any] | None = None,
+        experimental_preserve_all_tensors: bool = False,
+        keep: Iterable[str | int] = (),
+        report: Callable[[str], None] | None = None,
+    ) -> Interpreter:
+        """An interpreter for a model that is open already."""
+        self = cls.__new__(cls)
+        settings = Settings(
+            op_resolver=op_resolver or BuiltinOpResolver(),
+            num_threads=num_threads,
+            delegates=find_delegates(delegates),
+            preserve_all=experimental_preserve_all_tensors,
+            keep=tuple(keep),
+            report=report,
+        )
+        self._set_up(model, settings)
+        return self
+
+    def _set_up(
+        self,
+        model: Model | None,
+        settings: Settings,
+        weights: MutableMapping[Any, Any] | None = None,
+    ) -> None:
+        self._settings = settings
+        graph = build_graph(
+            model,
+            settings.op_resolver,
+            threads=settings.num_threads,
+            preserve_all=settings.preserve_all,
+            keep=settings.keep,
+            weights=weights,
+            report=settings.report,
+        )
+        self._open: Graph | None = graph
+        self._finalize = weakref.finalize(self, graph.close)
+        self._guard = Guard()
+        self._views = Views()
+        self._check_keep()
+        self._names = Names(graph)
+        self._warn_of_positions = self._names.ambiguous_inputs() is not None
+        if settings.delegates:
+            self.close()
+            raise ValueError(
+                f"this version applies no delegates; got {', '.join(map(repr, settings.delegates))}. "
+                "delegates=[] runs on numpy."
+            )
+
+    def _make_resolver(
+        self, op_resolver: OpResolver | None, custom_ops: CustomOps | None
+    ) -> OpResolver:
+        resolver = BuiltinOpResolver() if op_resolver is None else op_resolver
+        if self._custom_op_registerers:
+            added = MutableOpResolver()
+            for registerer in self._custom_op_registerers:
+                if isinstance(registerer, str):
+                    raise ValueError(
+                        f"Looking up symbol '{registerer}' failed with error 'no shared library is loaded'. "
+                        "Give a function that takes a MutableOpResolver and adds ops to it."
+                    )
+                registerer(added)
+            resolver = with_custom_ops(resolver, added)
+        if custom_ops:
+            from .custom import as_registration
+
+            added = MutableOpResolver()
+            for name, op in custom_ops.items():
+                added.add_custom(name, as_registration(name, op))
+            resolver = with_custom_ops(resolver, added)
+        return resolver
+
+    def _check_keep(self) -> None:
+        known = {t.name for s in self._graph.subgraphs for t in s.tensors}
+        count = len(self._graph.subgraphs[0].tensors)
+        for item in self._settings.keep:
+            if isinstance(item, str) and item not in known:
+                close = get_close_matches(item, known, 3)
+                hint = f" Did you mean {', '.join(map(repr, close))}?" if close else ""
+                raise ValueError(f"keep: the model has no tensor named {item!r}.{hint}")
+            if not isinstance(item, str) and not 0 <= item < count:
+                raise ValueError(f"keep: {item} is no tensor; there are {count}")
+
+    # -- life
+
+    @property
+    def _graph(self) -> Graph:
+        if self._open is None:
+            raise ValueError("Interpreter was not initialized: it is closed.")
+        return self._open
+
+    def close(self) -> None:
+        """Frees the ops' user data and the memory. Later calls raise ValueError; closing again does nothing."""
+        with self._guard.whole():
+            self._open = None
+            self._finalize()
+
+    def __enter__(self) -> Interpreter:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def clone(self) -> Interpreter:
+        """Another interpreter of the same model, for another thread: it shares the weights, packed ones included.
+
+        Its ops are initialised anew; it has inputs, variables and memory of its own, and is not allocated yet.
+        """
+        graph = self._graph
+        made = type(self).__new__(type(self))
+        made._set_up(graph.model, self._settings, graph.weights)
+        return made
+
+    # -- steps: from one thread
+
+    def allocate_tensors(self) -> None:
+        """Prepares all ops and plans memory. RuntimeError where an op is unknown or does not take its inputs."""
+        with self._guard.step("allocate_tensors"):
+            self._views.ensure_none("allocate_tensors")
+            self._allocate(self._graph.subgraphs[0])
+
+    def resize_tensor_input(
+        self, input_index: int, tensor_size: Sequence[int] | Array, strict: bool = False
+    ) -> None:
+        """Gives an input another shape; `allocate_tensors` must follow.
+
+        With `strict` only dimensions that are -1 in `shape_signature` may change.
+        """
+        with self._guard.step("resize_tensor_input"):
+            self._views.ensure_none("resize_tensor_input")
+            shape = np.asarray(tensor_size, np.int32)
+            if shape.ndim != 1:
+                raise ValueError(f"Shape should be 1D instead of {shape.ndim}.")
+            subgraph = self._graph.subgraphs[0]
+            self._check_resize(subgraph, input_index, shape.tolist(), strict)
+            subgraph.resize_tensor(input_index, shape.tolist())
+
+    def _check_resize(
+        self, subgraph: LiveSubgraph, index: int, shape: list[int], strict: bool
+    ) -> None:
+        count = len(subgraph.tensors)
+        if not 0 <= index < count:
+            raise RuntimeError(
+                f"tensor_index < context_.tensors_size && tensor_index >= 0 was not true: there is no tensor {index}, the "
+                f"model has {count}"
+            )
+        tensor = subgraph.tensors[index]
+        if index not in subgraph.input_indices:
+            raise RuntimeError(
+                f"Attempting to resize a fixed-size tensor. Tensor {index} {tensor.name!r} is no input of the model"
+            )
+        if min(shape, default=0) < 0:
+            raise RuntimeError(
+                f"the shape {shape} for input {index} {tensor.name!r} has a negative dimension"
+            )
+        if not strict:
+            return
+        signature = tensor.shape_signature or tensor.declared_shape
+        if len(signature) != len(shape):
+            raise RuntimeError(
+                f"tensor->dims->size != dims.size() ({len(signature)} != {len(shape)}): input {index} {tensor.name!r} keeps "
+                "its rank"
+            )
+        for i, (fixed, wanted) in enumerate(zip(signature, shape, strict=True)):
+            if fixed not in (-1, wanted):
+                raise RuntimeError(
+                    f"Attempting to resize dimension {i} of tensor {index} with value {fixed} to {wanted}. "
+                    "ResizeInputTensorStrict only allows mutating unknown dimensions identified by -1."
+                )
+
+    def set_tensor(self, tensor_index: int, value: Any) -> None:
+        """Copies a value into an input (or a variable). ValueError where type or shape do not fit."""
+        with self._guard.step("set_tensor"):
+            tensor = self._tensor(tensor_index)
+            if self._warn_of_positions:
+                self._warn_of_position(tensor_index)
+            set_value(tensor, value, quantize=self._settings.quantize_inputs)
+
+    def get_tensor(self, tensor_index: int, subgraph_index: int = 0) -> Any:
+        """A copy of a tensor's value. ValueError for an intermediate whose memory other tensors use, unless it is kept."""
+        with self._guard.step("get_tensor"):
+            tensor = self._tensor(tensor_index, subgraph_index)
+            self._check_kept(tensor, self._graph.subgraphs[subgraph_index])
+            return get_value(tensor, dequantize=self._dequantizes(tensor_index, subgraph_index))
+
+    def tensor(self, tensor_index: int) -> Callable[[], Array]:
+        """A function that gives a live view of the tensor, to read or write without a copy.
+
+        Keep the function, not the array: while a view is held, `invoke` and `allocate_tensors` raise.
+        """
+
+        def view() -> Array:
+            with self._guard.step("tensor"):
+                tensor = self._tensor(tensor_index)
+                self._check_kept(tensor, self._graph.subgraphs[0])
+                readable(tensor)
+                return self._views.lend(tensor)
+
+        return view
+
+    def invoke(self) -> None:
+        """Runs the model. RuntimeError where it is not allocated or an op fails."""
+        with self._guard.step("invoke"):
+            self._views.ensure_none("invoke")
+            self._graph.subgraphs[0].invoke()
+
+    def reset_all_variables(self) -> None:
+        """Variable tensors back to their first value: zero, or the zero point of int8."""
+        with self._guard.step("reset_all_variables"):
+            for subgraph in self._graph.subgraphs:
+                subgraph.reset_variables()
+
+    # -- whole calls: from any thread
+
+    def run(
+        self,
+        inputs: Mapping[str, Any] | Sequence[Any] | None = None,
+        *,
+        signature_key: str | None = None,
+        reset_variables: bool = False,
+    ) -> dict[str, Any]:
+        """One inference: sets the inputs by name, resizing them where need be, invokes, and gives fresh arrays by name.
+
+        The names are those of the signature (`signature_key`, the only one, or "serving_default"), or else the tensors'. The
+        outputs have the same kind of names as the inputs. Calls from several threads take turns.
+        ValueError for missing or unknown names; it lists them.
+        """
+        call = self._names.call(inputs, signature_key)
+        return self._call(call, "run", reset_variables)
+
+    def _call(self, call: Call, what: str, reset_variables: bool = False) -> dict[str, Any]:
+        settings = self._settings
+        with self._guard.whole():
+            subgraph = self._graph.subgraphs[call.subgraph]
+            values = [
+                (t, convert(t, value, quantize=settings.quantize_inputs))
+                for t, value in ((subgraph.tensors[i], v) for i, v in call.inputs.items())
+            ]
+            self._views.ensure_none(what)
+            before = [(t.index, t.shape) for t, _ in values]
+            try:
+                for t, array in values:
+                    if t.shape != array.shape:
+                        self._check_resize(subgraph, t.index, list(array.shape), False)
+                        subgraph.resize_tensor(t.index, array.shape)
+                self._allocate(subgraph)
+            except Exception:
+                for index, shape in before:
+                    subgraph.resize_tensor(index, shape)
+                raise
+            if reset_variables:
+                for each in self._graph.subgraphs:
+                    each.reset_variables()
+            for t, array in values:
+                check_shape(t, array)
+                np.copyto(writable(t), array)
+            subgraph.invoke()
+            return {
+                name: get_value(subgraph.tensors[i], dequantize=settings.dequantize_outputs)
+                for name, i in call.outputs.items()
+            }
+
+    # -- what is in the model
+
+    def get_input_details(self) -> list[details.TensorDetails]:
+        return [self._get_tensor_details(i, 0) for i in self._graph.subgraphs[0].input_indices]
+
+    def get_output_details(self) -> list[details.TensorDetails]:
+        return [self._get_tensor_details(i, 0) for i in self._graph.subgraphs[0].output_indices]
+
+    def get_tensor_details(self, subgraph_index: int = 0) -> list[details.TensorDetails]:
+        count = self.num_subgraphs()
+        if not 0 <= subgraph_index < count:
+            raise ValueError(
+                f"subgraph_index is out of range: {subgraph_index} for the model, which has {count} subgraphs."
+            )
+        tensors = self._graph.subgraphs[subgraph_index].tensors
+        return [self._get_tensor_details(i, subgraph_index) for i in range(len(tensors))]
+
+    def num_subgraphs(self) -> int:
+        return len(self._graph.subgraphs)
+
+    def get_signature_list(self) -> dict[str, dict[str, list[str]]]:
+        """Names of the inputs and outputs of each signature, sorted as in TensorFlow Lite."""
+        return {
+            key: {side: list(tensors) for side, tensors in signature.items()}
+            for key, signature in self._get_full_signature_list().items()
+        }
+
+    def get_signature_runner(self, signature_key: str | None = None) -> SignatureRunner:
+        """A callable for a signature; None where the model has only one."""
+        from .signature_runner import SignatureRunner
+
+        if signature_key is None:
+            signatures = self.get_signature_list()
+            if len(signatures) != 1:
+                raise ValueError(
+                    f"SignatureDef signature_key is None and model has {len(signatures)} Signatures. None is only allowed when "
+                    f"the model has 1 SignatureDef ({', '.join(signatures) or 'it has none'})"
+                )
+            signature_key = next(iter(signatures))
+        return SignatureRunner(self, signature_key)
+
+    @property
+    def nodes(self) -> list[dict[str, Any]]:
+        """The nodes of the main subgraph: `get_node_details()`."""
+        return self.get_node_details()
+
+    def get_node_details(self, subgraph_index: int = 0) -> list[dict[str, Any]]:
+        """All there is to know of each node, its attributes included: see `runtime.details.node_details`."""
+        subgraph = self._subgraph(subgraph_index)
+        return [details.node_details(subgraph, i) for i in range(len(subgraph.nodes))]
+
+    @property
+    def variables(self) -> dict[str, Any]:
+        """Copies of the variable tensors' values, by name: the state that one invoke leaves to the next."""
+        with self._guard.step("variables"):
+            return {
+                t.name: get_value(t)
+                for s in self._graph.subgraphs
+                for t in s.tensors
+                if t.variable and t.array_or_none is not None
+            }
+
+    @property
+    def num_threads(self) -> int:
+        """Threads in use: what was asked for, or the number of CPUs this process may use."""
+        return self._graph.pool.threads
+
+    @property
+    def memory(self) -> Memory:
+        """Bytes held, by kind."""
+        return self._graph.memory()
+
+    def profile(self) -> Profile:
+        """Times of each op while the context is open: `with interpreter.profile() as profile: interpreter.invoke()`."""
+        from .profile import Profile
+
+        return Profile(self._graph)
+
+    @property
+    def experimental_compress_quantization_zero_points(self) -> bool:
+        return self._settings.compress_zero_points
+
+    def _get_full_signature_list(self) -> dict[str, dict[str, dict[str, int]]]:
+        return {
+            s.key: {
+                "inputs": dict(sorted(s.inputs.items())),
+                "outputs": dict(sorted(s.outputs.items())),
+            }
+            for s in self._graph.model.signatures
+        }
+
+    def _get_tensor_details(self, tensor_index: int, subgraph_index: int) -> details.TensorDetails:
+        index = int(tensor_index)
+        self._tensor(index, int(subgraph_index))
+        return details.tensor_details(
+            self._graph.subgraphs[int(subgraph_index)], index, self._settings.compress_zero_points
+        )
+
+    def _get_op_details(self, op_index: int) -> dict[str, Any]:
+        subgraph = self._graph.subgraphs[0]
+        if not 0 <= op_index < len(subgraph.nodes):
+            raise ValueError(
+                f"Invalid node index {op_index}: the model has {len(subgraph.nodes)} nodes"
+            )
+        return details.op_details(subgraph, op_index)
+
+    def _get_ops_details(self) -> list[dict[str, Any]]:
+        return [self._get_op_details(i) for i in range(len(self._graph.subgraphs[0].nodes))]
+
+    def _native_handle(self) -> int:
+        raise NotImplementedError("this interpreter is Python: there is no tflite::Interpreter")
+
+    # -- helpers
+
+    def _allocate(self, subgraph: LiveSubgraph) -> None:
+        try:
+            subgraph.allocate()
+        except NodeError as e:
+            raise explain(subgraph, e) from e
+
+    def _subgraph(self, index: int) -> LiveSubgraph:
+        subgraphs = self._graph.subgraphs
+        if not 0 <= index < len(subgraphs):
+            raise ValueError(
+                f"Invalid subgraph index {index} exceeds max subgraph index {len(subgraphs)}"
+            )
+        return subgraphs[index]
+
+    def _tensor(self, index: int, subgraph_index: int = 0) -> LiveTensor:
+        tensors = self._subgraph(subgraph_index).tensors
+        if not isinstance(index, int | np.integer):
+            raise TypeError(
+                f"a tensor is given by its number, not by {index!r}; run() and get_signature_runner() take names"
+            )
+        if not 0 <= index < len(tensors):
+            raise ValueError(
+                f"Invalid tensor index {index} exceeds max tensor index {len(tensors)}"
+            )
+        return tensors[index]
+
+    def _check_kept(self, tensor: LiveTensor, subgraph: LiveSubgraph) -> None:
+        if tensor.allocation != ARENA or self._settings.preserve_all:
+            return
+        index = tensor.index
+        if index in subgraph.input_indices or index in subgraph.output_indices:
+            return
+        if tensor.name in self._settings.keep or (
+            subgraph.index == 0 and index in self._settings.keep
+        ):
+            return
+        raise ValueError(
+            f"tensor {index} {tensor.name!r} is an intermediate: its memory is used again by others, so its value is lost. "
+            f"Interpreter(..., keep=[{tensor.name!r}]) keeps it, experimental_preserve_all_tensors=True keeps all."
+        )
+
+    def _dequantizes(self, index: int, subgraph_index: int) -> bool:
+        return (
+            self._settings.dequantize_outputs
+            and index in self._graph.subgraphs[subgraph_index].output_indices
+        )
+
+    def _warn_of_position(self, index: int) -> None:
+        pair = self._names.ambiguous_inputs()
+        if pair is None or index not in {t.index for t in pair}:
+            return
+        self._warn_of_positions = False
+        warnings.warn(
+            f"inputs {pair[0].name!r} and {pair[1].name!r} have the same shape and type, so nothing notices when they are "
+            "swapped; their order is the converter's. run({name: value}) and get_signature_runner() take names.",
+            PositionalInputWarning,
+            stacklevel=3,
+        )
+
+
+class InterpreterWithCustomOps(Interpreter):
+    """`Interpreter` with functions that add ops: each is called with a `MutableOpResolver`."""
+
+    def __init__(
+        self,
+        custom_op_registerers: Sequence[Callable[[MutableOpResolver], None] | str] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        self._custom_op_registerers = custom_op_registerers or ()
+        super().__init__(**kwargs)

@@ -1,0 +1,72 @@
+"""LiteDelegate runs TensorFlow Lite models from Python.
+
+`Interpreter` is a drop-in for `tf.lite.Interpreter`. Names are imported when first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .kernels.api import Context as Context
+    from .kernels.api import Node as Node
+    from .kernels.api import NodeSpec as NodeSpec
+    from .kernels.api import OpError as OpError
+    from .kernels.api import Options as Options
+    from .kernels.api import Quantization as Quantization
+    from .kernels.api import Registration as Registration
+    from .kernels.api import TensorSpec as TensorSpec
+    from .kernels.types import DType as DType
+    from .runtime.custom import custom_op as custom_op
+    from .runtime.delegate import Delegate as Delegate
+    from .runtime.delegate import load_delegate as load_delegate
+    from .runtime.interpreter import Interpreter as Interpreter
+    from .runtime.interpreter import InterpreterWithCustomOps as InterpreterWithCustomOps
+    from .runtime.interpreter import OpResolverType as OpResolverType
+    from .runtime.interpreter_builder import ErrorReporter as ErrorReporter
+    from .runtime.interpreter_builder import FlatBufferModel as FlatBufferModel
+    from .runtime.interpreter_builder import InterpreterBuilder as InterpreterBuilder
+    from .runtime.model import InvalidModelError as InvalidModelError
+    from .runtime.model import Model as Model
+    from .runtime.named import PositionalInputWarning as PositionalInputWarning
+    from .runtime.resolver import BuiltinOperator as BuiltinOperator
+    from .runtime.resolver import BuiltinOpResolver as BuiltinOpResolver
+    from .runtime.resolver import MutableOpResolver as MutableOpResolver
+    from .runtime.resolver import OpResolver as OpResolver
+    from .runtime.signature_runner import SignatureRunner as SignatureRunner
+
+__version__ = "0.1.0"
+
+_PLACES = {
+    "kernels.api": (
+        *("Context", "Node", "NodeSpec", "OpError", "Options", "Quantization"),
+        *("Registration", "TensorSpec"),
+    ),
+    "kernels.types": ("DType",),
+    "runtime.custom": ("custom_op",),
+    "runtime.delegate": ("Delegate", "load_delegate"),
+    "runtime.interpreter": ("Interpreter", "InterpreterWithCustomOps", "OpResolverType"),
+    "runtime.interpreter_builder": ("ErrorReporter", "FlatBufferModel", "InterpreterBuilder"),
+    "runtime.model": ("InvalidModelError", "Model"),
+    "runtime.named": ("PositionalInputWarning",),
+    "runtime.resolver": (
+        *("BuiltinOperator", "BuiltinOpResolver", "MutableOpResolver", "OpResolver"),
+    ),
+    "runtime.signature_runner": ("SignatureRunner",),
+}
+_MODULES = {name: module for module, names in _PLACES.items() for name in names}
+__all__ = sorted(_MODULES)  # pyright: ignore[reportUnsupportedDunderAll]
+
+
+def __getattr__(name: str) -> Any:
+    module = _MODULES.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f".{module}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
