@@ -11,11 +11,12 @@ from ..kernels.types import Array
 from .flatbuffer import InvalidModelError
 
 Edge = tuple[int, int]
+CONTROL_EDGES = "model_control_dependencies"  # the metadata they stand in
 _EDGES_VERSION = 1
 
 
-def decode_strings(raw: Array) -> Array:
-    """The strings of a tensor's buffer: an object array of bytes, [n].
+def string_offsets(raw: Array) -> Array:
+    """Where the n strings of a tensor's buffer start, and where the last ends: int64[n + 1].
 
     The layout: the number n, n + 1 offsets from the start of the buffer (int32), the bytes.
     InvalidModelError where it is broken.
@@ -32,9 +33,14 @@ def decode_strings(raw: Array) -> Array:
             f"the offsets of the {count} strings in a buffer of {raw.size} bytes do not rise from "
             f"{header} to its end"
         )
+    return ends
+
+
+def decode_strings(raw: Array) -> Array:
+    """The strings of a tensor's buffer: an object array of bytes, [n]. Errors: `string_offsets`."""
+    cuts = string_offsets(raw).tolist()
     data = raw.tobytes()
-    cuts = ends.tolist()
-    out = np.empty(count, object)
+    out = np.empty(len(cuts) - 1, object)
     out[:] = [data[a:b] for a, b in itertools.pairwise(cuts)]
     return out
 

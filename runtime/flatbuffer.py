@@ -208,6 +208,8 @@ class Rows:
                     f"{length[row]} elements of {field.dtype.itemsize} bytes from byte "
                     f"{start[row] + 4} on do not fit into the file of {self.reader.size} bytes",
                 )
+            if field.name != "data":  # the buffers' data, which is never copied
+                self.reader.charge_elements(int(length.sum()), f"{self.table.name}.{name}")
             found = Vector(np.where(start > 0, start + 4, 0), length)
             self._vectors[name] = found
         return found
@@ -229,7 +231,6 @@ class Rows:
         bounds = np.zeros(len(self) + 1, np.int64)
         np.cumsum(vector.length, out=bounds[1:])
         total = int(bounds[-1])
-        self.reader.charge_elements(total, f"{self.table.name}.{name}")
         first = np.repeat(vector.start - bounds[:-1] * width, vector.length)
         return first + width * np.arange(total, dtype=np.int64), bounds
 
@@ -292,7 +293,6 @@ class Rows:
     def strings(self, name: str) -> list[bytes | None]:
         """The bytes of the string or byte vector `name` of each row; None where it is absent."""
         vector = self.vector(name)
-        self.reader.charge_elements(int(vector.length.sum()), f"{self.table.name}.{name}")
         data = self.reader.data
         return [
             data[a : a + n].tobytes() if a else None

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..kernels.api import Quantization
 from ..kernels.types import Array, DType, bfloat16_to_float32, unpack_bits
-from .encoding import Edge, decode_strings, read_control_edges
+from .encoding import CONTROL_EDGES, Edge, decode_strings, read_control_edges
 from .flatbuffer import InvalidModelError, Reader, split, text
 from .model_parts import OperatorCode, OperatorDef, Signature, SubGraph, TensorDef
 from .model_tables import CustomOptions, OperatorTables, TensorTables
@@ -32,8 +32,6 @@ __all__ = [
     "SubGraph",
     "TensorDef",
 ]
-
-CONTROL_EDGES = "model_control_dependencies"
 
 
 class Model:
@@ -158,6 +156,8 @@ class Model:
         """
         index, dtype = tensor.buffer, tensor.dtype
         if index == 0 or tensor.is_variable or dtype in (DType.RESOURCE, DType.VARIANT):
+            return None
+        if "buffers" in self.missing:
             return None
         start, length = self.buffer_places[index]
         size = tensor.size
