@@ -66,7 +66,10 @@ def child(command: Iterable[object], env: dict[str, str], timeout: float) -> Any
 
 def import_seconds(module: str, env: dict[str, str]) -> float:
     """Of a fresh process, numpy included; the best of five."""
-    code = f"import time; t = time.perf_counter(); import {module}; print(time.perf_counter() - t)"
+    code = (
+        f"import time; t = time.perf_counter(); from {module} import Interpreter; "
+        "print(time.perf_counter() - t)"
+    )
     times = [child(["-c", code], env, 60) for _ in range(5)]
     return min(t for t in times if isinstance(t, float))
 

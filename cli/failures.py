@@ -25,14 +25,20 @@ Exit codes:
 
 
 class Failure(click.ClickException):
-    """An error that ends the command: its text, and one of the exit codes above."""
+    """An error that ends the command with one of the exit codes above."""
 
-    def __init__(self, text: str, code: int = FAILED) -> None:
-        super().__init__(text)
-        self.exit_code = code
+    exit_code = FAILED
 
     def show(self, file: IO[Any] | None = None) -> None:
         click.echo(click.style("error: ", fg="red", bold=True) + self.message, file, err=True)
+
+
+class InvalidModel(Failure):
+    exit_code = INVALID_MODEL
+
+
+class Unresolved(Failure):
+    exit_code = UNRESOLVED
 
 
 @contextmanager
@@ -41,7 +47,6 @@ def reported() -> Iterator[None]:
     try:
         yield
     except InvalidModelError as error:
-        raise Failure(str(error), INVALID_MODEL) from error
+        raise InvalidModel(str(error)) from error
     except (RuntimeError, ValueError, MemoryError) as error:
-        text = str(error) or type(error).__name__
-        raise Failure(text, UNRESOLVED if "unresolved" in text.lower() else FAILED) from error
+        raise Failure(str(error) or type(error).__name__) from error

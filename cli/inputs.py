@@ -33,25 +33,40 @@ class ImageScale:
     std: tuple[float, ...] | None
 
 
-def parse(pairs: Sequence[str], details: Mapping[str, dict[str, Any]]) -> dict[str, str]:
-    """input name -> source. `details` are those of the model's inputs, in their order."""
-    sources: dict[str, str] = {}
-    for pair in pairs:
-        name, source = _split(pair, details)
-        if name in sources:
-            raise click.UsageError(f"input {name!r} is given twice")
-        sources[name] = source
+def parse(
+    pairs: Sequence[str], details: Mapping[str, dict[str, Any]], fill: str | None = None
+) -> dict[str, str]:
+    """input name -> source. `details` are those of the model's inputs; `fill` serves the others."""
+    sources = dict(_split("input", pair, details) for pair in pairs)
+    if len(sources) < len(pairs):
+        raise click.UsageError("an input is given twice")
     missing = [name for name in details if name not in sources]
-    if missing:
+    if missing and fill is None:
         raise click.UsageError(
             f"no source for input {', '.join(map(repr, missing))}. {_known(details)} "
-            "Give each one --input NAME=SOURCE, for instance --input "
-            f"'{missing[0]}=random'."
+            f"Give each one as --input NAME=SOURCE, for instance --input '{missing[0]}=random'."
         )
-    return sources
+    return {name: sources.get(name, fill or "") for name in details}
 
 
-def _split(pair: str, details: Mapping[str, dict[str, Any]]) -> tuple[str, str]:
+def parse_shapes(
+    pairs: Sequence[str], details: Mapping[str, dict[str, Any]]
+) -> dict[str, tuple[int, ...]]:
+    """input name -> shape, from "name=1,224,224,3"."""
+    shapes = {}
+    for pair in pairs:
+        name, text = _split("shape", pair, details)
+        try:
+            dims = tuple(int(d) for d in text.replace("x", ",").split(",") if d.strip())
+        except ValueError:
+            dims = (-1,)
+        if min(dims, default=0) < 0:
+            raise click.UsageError(f"--shape {pair!r}: {text!r} is no shape like 1,224,224,3")
+        shapes[name] = dims
+    return shapes
+
+
+def _split(option: str, pair: str, details: Mapping[str, dict[str, Any]]) -> tuple[str, str]:
     # a name may hold "=" itself: the longest that fits counts
     fits = [name for name in details if pair.startswith(f"{name}=")]
     if fits:
@@ -59,7 +74,7 @@ def _split(pair: str, details: Mapping[str, dict[str, Any]]) -> tuple[str, str]:
         return name, pair[len(name) + 1 :]
     if len(details) == 1 and "=" not in pair:
         return next(iter(details)), pair
-    raise click.UsageError(f"--input {pair!r} names no input of the model. {_known(details)}")
+    raise click.UsageError(f"--{option} {pair!r} names no input of the model. {_known(details)}")
 
 
 def _known(details: Mapping[str, dict[str, Any]]) -> str:
@@ -69,10 +84,16 @@ def _known(details: Mapping[str, dict[str, Any]]) -> str:
     return f"It has {', '.join(inputs)}."
 
 
-def load(name: str, source: str, detail: dict[str, Any], scale: ImageScale) -> Array:
-    """The array for an input with these details (as `get_input_details` gives them)."""
+def load(
+    name: str, source: str, detail: dict[str, Any], scale: ImageScale, quantize: bool = False
+) -> Array:
+    """The array for an input with these details (as `get_input_details` gives them).
+
+    With `quantize`, a file may hold floats for a quantised input; they are left as they are.
+    """
     dtype = np.dtype(detail["dtype"])
-    shape = tuple(max(int(d), 1) for d in detail["shape"])
+    dtype = np.dtype(object) if dtype.kind == "S" else dtype
+    shape = tuple(max(int(d), 0 if d >= 0 else 1) for d in detail["shape"])
     kind, _, value = source.partition(":")
     if kind == "random":
         return _random(shape, dtype, _number(name, value or "0", int))
@@ -84,13 +105,11 @@ def load(name: str, source: str, detail: dict[str, Any], scale: ImageScale) -> A
         return np.full(shape, value.encode(), object)
     path = Path(source)
     if not path.is_file():
-        raise click.UsageError(
-            f"input {name!r}: there is no file {source!r}, and it is no other source"
-        )
+        raise click.UsageError(f"input {name!r}: no such file and no other source: {source!r}")
     if path.suffix.lower() in IMAGES:
         return _image(name, path, shape, detail, scale)
     if path.suffix.lower() == ".npy":
-        return _npy(name, path, dtype)
+        return _npy(name, path, dtype, quantize and bool(detail["quantization"][0]))
     raise click.UsageError(
         f"input {name!r}: {source!r} is neither .npy nor an image ({' '.join(IMAGES)})"
     )
@@ -117,23 +136,22 @@ def _random(shape: tuple[int, ...], dtype: np.dtype[Any], seed: int) -> Array:
     raise click.UsageError(f"random makes no {dtype}: give a file or text:…")
 
 
-def _npy(name: str, path: Path, dtype: np.dtype[Any]) -> Array:
+def _npy(name: str, path: Path, dtype: np.dtype[Any], quantize: bool) -> Array:
     try:
         array: Array = np.load(path, allow_pickle=False)
     except (OSError, ValueError) as error:
-        raise click.UsageError(f"input {name!r}: {path} cannot be read as .npy: {error}") from None
-    if array.dtype.kind in "SU" and dtype.kind == "O":
-        return (
-            np.char.encode(array, "utf-8").astype(object)
-            if array.dtype.kind == "U"
-            else array.astype(object)
-        )
-    if array.dtype != dtype and not np.can_cast(array.dtype, dtype, "same_kind"):
+        raise click.UsageError(f"input {name!r}: {path} cannot be read: {error}") from None
+    if dtype.kind == "O" and array.dtype.kind in "SU":
+        text: Array = np.char.encode(array, "utf-8") if array.dtype.kind == "U" else array
+        return text.astype(object)
+    if array.dtype == dtype or (quantize and array.dtype.kind == "f"):
+        return array
+    if not np.can_cast(array.dtype, dtype, "same_kind"):
         raise click.UsageError(
-            f"input {name!r}: {path} holds {array.dtype}, the model takes {dtype}; "
-            "to let floats be quantised, add --quantize"
+            f"input {name!r}: {path} holds {array.dtype}, the model takes {dtype}"
+            + ("; with --quantize floats are quantised" if array.dtype.kind == "f" else "")
         )
-    return array.astype(dtype, copy=False)
+    return array.astype(dtype)
 
 
 def _image(
@@ -183,4 +201,5 @@ def scaled(pixels: Array, name: str, detail: dict[str, Any], scale: ImageScale) 
     if dtype.kind not in "iu" or not step:
         raise click.UsageError(f"input {name!r} is {dtype} without quantisation; give a .npy file")
     info = np.iinfo(dtype)
-    return np.clip(np.round(real / step) + zero, info.min, info.max).astype(dtype)
+    stored: Array = np.clip(np.round(real / step) + zero, info.min, info.max).astype(dtype)
+    return stored

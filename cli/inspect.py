@@ -14,7 +14,7 @@ from ..runtime.model import Model
 from ..runtime.model_tables import default_options
 from ..runtime.schema import options_table
 from . import show
-from .failures import EXIT_CODES, UNRESOLVED, Failure, reported
+from .failures import EXIT_CODES, Unresolved, reported
 from .options import model_argument
 from .report import Report, quantization_text, report
 
@@ -49,7 +49,7 @@ def command(
         _print(show.console(), found, graph or everything, tensors or everything)
     if strict and found["unresolved"]:
         names = ", ".join(show.printable(m["op"]) for m in found["unresolved"])
-        raise Failure(f"not known here: {names}", UNRESOLVED)
+        raise Unresolved(f"not known here: {names}")
 
 
 def _print(out: Console, found: Report, graph: bool, tensors: bool) -> None:

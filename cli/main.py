@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from typing import Any
 
 import click
 
+from .. import __version__
 from .failures import EXIT_CODES
 
 
@@ -39,6 +39,6 @@ Examples:
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=f"{EXAMPLES}\n\n{EXIT_CODES}",
 )
-@click.version_option(version("litedelegate"), "-V", "--version", package_name="litedelegate")
+@click.version_option(__version__, "-V", "--version")
 def main(**_: Any) -> None:
     """Run, look into and measure TensorFlow Lite models."""

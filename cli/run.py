@@ -14,7 +14,8 @@ from rich.console import Console
 from . import inputs as sources
 from . import show
 from .failures import EXIT_CODES, reported
-from .session import Session, input_options, model_argument
+from .options import input_options, model_argument
+from .session import Session
 
 Array = sources.Array
 MOST_JSON_VALUES = 10_000
@@ -76,6 +77,7 @@ def command(
     with reported(), Session(model, **options) as session:
         values = session.load_inputs()
         targets = _targets(saves, list(session.outputs))
+        session.allocate(values)
         start = time.perf_counter()
         with show.progress() as bar:
             for _ in bar.track(range(repeat), description="invoke"):
@@ -181,7 +183,7 @@ def _print_output(
         found = best(real, names, top)
         low, high = min(0.0, found[-1][2]), max(found[0][2], 1e-30)
         rows = [
-            (rank, label or f"#{i}", f"{v:.4f}", "█" * round(24 * (v - low) / (high - low)))
+            (rank, label or f"#{i}", f"{v:.4f}", show.bar((v - low) / (high - low)))
             for rank, (i, label, v) in enumerate(found, 1)
         ]
         out.print(show.table("", ["> ", "label", ">value", ""], rows))

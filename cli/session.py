@@ -2,53 +2,131 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from types import TracebackType
+from typing import Any
 
 import click
 
+from ..runtime.build import BuildError
+from ..runtime.interpreter import Interpreter
+from ..runtime.values import set_value
 from . import inputs as sources
+from .failures import Unresolved
 
 Array = sources.Array
-Command = TypeVar("Command", bound=Callable[..., Any])
-
-model_argument = click.argument(
-    "model", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="MODEL"
-)
+DEFAULT_SIGNATURE = "serving_default"
 
 
-def input_options(command: Command) -> Command:
-    """The options that say what goes into a model, and how it runs."""
-    options = [
-        click.option("--input", "-i", "given", multiple=True, metavar="[NAME=]SOURCE",
-                     help="Where an input comes from, see below. Can be given several times."),
-        click.option("--shape", "-s", "shapes", multiple=True, metavar="[NAME=]1,224,224,3",
-                     help="Another shape for an input."),
-        click.option("--signature", metavar="KEY", help="Run this signature."),
-        click.option("--mean", metavar="M[,M,M]", callback=_floats,
-                     help="For images: a pixel p becomes (p - mean) / std. [default: 0]"),
-        click.option("--std", metavar="S[,S,S]", callback=_floats,
-                     help="See --mean. [default: 1 with --mean, else 255]"),
-        click.option("--threads", type=click.IntRange(1), metavar="N",
-                     help="Threads to use. [default: all cores]"),
-        click.option("--quantize", is_flag=True,
-                     help="Take floats for quantised inputs and quantise them."),
-    ]  # fmt: skip
-    for option in reversed(options):
-        command = option(command)
-    return command
+class Session:
+    """An interpreter, and its inputs and outputs by name.
+
+    The names are those of the signature: the chosen one, the only one or "serving_default". Without
+    any, they are the tensors'.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        given: Sequence[str],
+        shapes: Sequence[str],
+        signature: str | None,
+        mean: tuple[float, ...] | None,
+        std: tuple[float, ...] | None,
+        threads: int | None,
+        quantize: bool,
+        fill: str | None = None,
+    ) -> None:
+        """`fill` is the source of inputs that are not given; without it they are an error."""
+        self._given, self._shapes, self._fill = given, shapes, fill
+        self._scale = sources.ImageScale(mean, std)
+        start = time.perf_counter()
+        try:
+            self.interpreter = Interpreter(path, num_threads=threads, quantize_inputs=quantize)
+        except BuildError as error:
+            if str(error).startswith("Didn't find op"):
+                raise Unresolved(str(error)) from error
+            raise
+        self.load_seconds = time.perf_counter() - start
+        graph = self.interpreter._graph
+        if graph.unresolved:
+            raise Unresolved(graph.unresolved_text())
+        self.quantize = quantize
+        self.signature = self._choose(signature)
+        subgraph = 0
+        if self.signature is None:
+            self.inputs = _by_name(self.interpreter.get_input_details())
+            self.outputs = _by_name(self.interpreter.get_output_details())
+        else:
+            runner = self.interpreter.get_signature_runner(self.signature)
+            self.inputs = dict(runner.get_input_details())
+            self.outputs = dict(runner.get_output_details())
+            subgraph = next(s for s in graph.model.signatures if s.key == self.signature).subgraph
+        self.subgraph = graph.subgraphs[subgraph]
+
+    def _choose(self, wanted: str | None) -> str | None:
+        known = list(self.interpreter.get_signature_list())
+        if wanted is not None and wanted not in known:
+            raise click.UsageError(
+                f"the model has no signature {wanted!r}; it has {', '.join(known) or 'none'}"
+            )
+        if wanted is None and len(known) == 1:
+            return known[0]
+        return wanted or (DEFAULT_SIGNATURE if DEFAULT_SIGNATURE in known else None)
+
+    def load_inputs(self) -> dict[str, Array]:
+        """The inputs from where the command line says."""
+        details = dict(self.inputs)
+        for name, shape in sources.parse_shapes(self._shapes, details).items():
+            details[name] = {**details[name], "shape": shape}
+        chosen = sources.parse(self._given, details, self._fill)
+        return {
+            name: sources.load(name, source, details[name], self._scale, self.quantize)
+            for name, source in chosen.items()
+        }
+
+    def run(self, values: Mapping[str, Array]) -> dict[str, Array]:
+        return self.interpreter.run(values, signature_key=self.signature)
+
+    def allocate(self, values: Mapping[str, Array]) -> float:
+        """Allocates for the inputs' shapes, which is timed, and fills them in."""
+        tensors = {name: self.subgraph.tensors[self.inputs[name]["index"]] for name in values}
+        start = time.perf_counter()
+        for name, value in values.items():
+            self.subgraph.resize_tensor(tensors[name].index, value.shape)
+        self.subgraph.allocate()
+        seconds = time.perf_counter() - start
+        for name, value in values.items():
+            set_value(tensors[name], value, quantize=self.quantize)
+        return seconds
+
+    def invoke(self) -> float:
+        """The seconds it took."""
+        start = time.perf_counter()
+        self.subgraph.invoke()
+        return time.perf_counter() - start
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.interpreter.close()
 
 
-def _floats(
-    ctx: click.Context, param: click.Parameter, value: str | None
-) -> tuple[float, ...] | None:
-    if value is None:
-        return None
-    try:
-        numbers = tuple(float(v) for v in value.split(","))
-    except ValueError:
-        raise click.BadParameter(f"{value!r} is no number or list of numbers") from None
-    if len(numbers) not in (1, 3):
-        raise click.BadParameter("give one number, or one for each of three channels")
-    return numbers
+def _by_name(details: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Details by name; an empty or taken one gets the tensor's number, as in `Interpreter.run`."""
+    found: dict[str, dict[str, Any]] = {}
+    for detail in details:
+        name = detail["name"]
+        if not name or found.get(name, detail)["index"] != detail["index"]:
+            name = f"{name}#{detail['index']}"
+        found[name] = dict(detail)
+    return found

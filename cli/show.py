@@ -69,12 +69,28 @@ def facts(rows: Iterable[tuple[str, object]]) -> Table:
 
 
 def print_json(value: Any) -> None:
-    print(json.dumps(value, indent=2, default=_plain, allow_nan=True))
+    """Indented, but arrays and lists of plain values stand on one line."""
+    lines: list[str] = []
+    text = json.dumps(_lay_out(value, lines), indent=2, default=_plain)
+    for i, line in enumerate(lines):
+        text = text.replace(f'"<line {i}>"', line, 1)
+    print(text)
+
+
+def _lay_out(value: Any, lines: list[str]) -> Any:
+    """`value` with a mark for everything that goes on a line of its own."""
+    if isinstance(value, dict):
+        return {str(k): _lay_out(v, lines) for k, v in value.items()}
+    if isinstance(value, list | tuple) and any(isinstance(v, dict | list) for v in value):
+        return [_lay_out(v, lines) for v in value]
+    if isinstance(value, np.ndarray | list | tuple):
+        plain = value.tolist() if isinstance(value, np.ndarray) else value
+        lines.append(json.dumps(plain, default=_plain))
+        return f"<line {len(lines) - 1}>"
+    return value
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return value.tolist()
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, bytes):
@@ -124,6 +140,11 @@ def listing(names: Sequence[str], most: int = 8) -> str:
     """The first names, and how many more there are."""
     more = f" … and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(map(name, names[:most])) + more
+
+
+def bar(share: float, width: int = 20) -> str:
+    """A share from 0 to 1 as a bar."""
+    return "█" * round(share * width)
 
 
 def plural(n: int, noun: str) -> str:

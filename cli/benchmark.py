@@ -1,0 +1,161 @@
+"""`litedelegate benchmark`: how long a model takes, and where."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from rich.console import Console
+
+from . import show
+from .failures import EXIT_CODES, reported
+from .options import input_options, model_argument
+from .profile import Record, chrome_trace, summary
+from .session import Session
+
+SECONDS = 2.0
+
+EPILOG = f"""\b
+Inputs that are not given are made up, as by NAME=random.
+
+\b
+Examples:
+  litedelegate benchmark model.tflite
+  litedelegate benchmark model.tflite --threads 1 --runs 200 --profile
+  litedelegate benchmark model.tflite --shape 8,224,224,3 --trace trace.json   (for ui.perfetto.dev)
+
+{EXIT_CODES}"""
+
+
+@click.command("benchmark", epilog=EPILOG, short_help="Measure load, first run and steady state.")
+@model_argument
+@input_options
+@click.option("--warmup", type=click.IntRange(0), default=3, show_default=True, metavar="N",
+              help="Invokes that do not count, the first one apart.")  # fmt: skip
+@click.option("--runs", type=click.IntRange(1), metavar="N",
+              help="Invokes to measure. [default: as many as fit in 2 s, 5 to 1000]")  # fmt: skip
+@click.option("--profile", is_flag=True, help="Show the time by operator and the slowest nodes.")
+@click.option("--trace", type=click.Path(dir_okay=False, writable=True, path_type=Path),
+              metavar="FILE", help="Write a Chrome trace of the profiled runs.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
+def command(
+    model: Path,
+    warmup: int,
+    runs: int | None,
+    profile: bool,
+    trace: Path | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Measure MODEL: load, allocate, first run, then the steady state."""
+    with reported(), Session(model, fill="random", **options) as session:
+        allocate = session.allocate(session.load_inputs())
+        first = session.invoke()
+        times = _steady(session, warmup, runs, first)
+        records = session.profile(max(3, min(20, len(times)))) if profile or trace else []
+        memory = asdict(session.interpreter.memory)
+        threads = session.interpreter.num_threads
+    result: dict[str, Any] = {
+        "model": str(model),
+        "signature": session.signature,
+        "threads": threads,
+        "load_seconds": session.load_seconds,
+        "allocate_seconds": allocate,
+        "first_seconds": first,
+        "steady_seconds": _statistics(times),
+        "memory_bytes": memory,
+    }
+    if profile:
+        result["profile"] = summary(records)
+    if trace:
+        trace.write_text(json.dumps(chrome_trace(records)), encoding="utf-8")
+        result["trace"] = str(trace)
+    if as_json:
+        show.print_json(result)
+    else:
+        _print(show.console(), result, records if profile else [])
+
+
+def _steady(session: Session, warmup: int, runs: int | None, first: float) -> list[float]:
+    """Seconds of each measured invoke."""
+    estimate = first
+    for _ in range(warmup):
+        estimate = session.invoke()
+    runs = runs or max(5, min(1000, int(SECONDS / max(estimate, 1e-6))))
+    with show.progress() as bar:
+        return [session.invoke() for _ in bar.track(range(runs), description="invoke")]
+
+
+def _statistics(times: Sequence[float]) -> dict[str, Any]:
+    median, p90 = np.percentile(times, (50, 90))
+    return {
+        "runs": len(times),
+        "median": float(median),
+        "p90": float(p90),
+        "min": min(times),
+        "max": max(times),
+        "mean": float(np.mean(times)),
+    }
+
+
+def _memory_text(memory: dict[str, int]) -> str:
+    """The kinds that take something, and the constants, which are the file's own pages."""
+    kinds = ("arena", "packed", "folded", "scratch", "persistent", "dynamic")
+    parts = [f"{kind} {show.nbytes(memory[kind])}" for kind in kinds if memory[kind]]
+    return (
+        f"{show.nbytes(sum(memory[kind] for kind in kinds))} ({', '.join(parts) or 'nothing'}), "
+        f"and constants {show.nbytes(memory['constants'])} in the mapped file"
+    )
+
+
+def _print(out: Console, result: dict[str, Any], records: Sequence[Record]) -> None:
+    steady, memory = result["steady_seconds"], result["memory_bytes"]
+    threads = result["threads"]
+    rows: list[tuple[str, Any]] = [
+        ("model", f"[bold]{show.name(Path(result['model']).name)}[/]"),
+        ("threads", f"{threads}"),
+        ("load", f"{show.seconds(result['load_seconds'])}, verification and imports included"),
+        ("allocate", f"{show.seconds(result['allocate_seconds'])}: shapes, memory plan, packing"),
+        ("first run", show.seconds(result["first_seconds"])),
+        (
+            "steady",
+            f"[bold]{show.seconds(steady['median'])}[/] median, {show.seconds(steady['p90'])} p90, "
+            f"{show.seconds(steady['min'])} least, of {show.plural(steady['runs'], 'run')}",
+        ),
+        ("memory", _memory_text(memory)),
+    ]
+    out.print(show.facts(rows))
+    if not records:
+        return
+    out.print()
+    rows_by_op = (
+        (
+            show.name(entry["op"]),
+            entry["calls"],
+            show.seconds(entry["seconds"]),
+            f"{entry['share']:.1%}",
+            show.bar(entry["share"]),
+        )
+        for entry in result["profile"]["operators"]
+    )
+    columns = ("operator", ">calls", ">per run", ">share", "")
+    out.print(show.table("Time by operator", columns, rows_by_op))
+    slowest = (
+        (
+            entry["node"] if not entry["subgraph"] else f"{entry['subgraph']}:{entry['node']}",
+            show.name(entry["op"]),
+            show.seconds(entry["seconds"]),
+            f"{entry['share']:.1%}",
+            show.name(entry["output"]),
+        )
+        for entry in result["profile"]["nodes"][:10]
+    )
+    columns = (">node", "operator", ">per run", ">share", "makes")
+    out.print(show.table("Slowest nodes", columns, slowest))
+    if "trace" in result:
+        out.print(f"[dim]trace written to[/] {result['trace']}[dim], for ui.perfetto.dev[/]")
