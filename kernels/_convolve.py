@@ -1,0 +1,181 @@
+"""Convolution as matrix products of window columns with packed weights, in cache-sized blocks."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ._window import Window
+from .api import Run
+from .types import Array
+
+# elements of a block of columns, and of a block of results
+COLUMNS = 1 << 18
+RESULTS = 1 << 17
+
+# integers of this size and below are exact in float32
+EXACT = 1 << 24
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Packed:
+    """Weights as BLAS takes them: one [depth, units] matrix for each group, float32 or float64.
+
+    `cuts`: slices of the depth within which float32 adds integer products up without rounding; just
+    one where all of it does, or where rounding is allowed. `bound`: the largest absolute sum.
+    """
+
+    groups: tuple[Array, ...]
+    cuts: tuple[slice, ...]
+    bound: int
+
+    @property
+    def units(self) -> int:
+        return sum(g.shape[1] for g in self.groups)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.groups[0].dtype
+
+
+def pack(weights: Array, groups: int, dtype: Any) -> Packed:
+    """Packs float weights [units, ..., channels of a group]."""
+    matrices = weights.reshape(groups, weights.shape[0] // groups, -1).swapaxes(1, 2)
+    packed = tuple(np.ascontiguousarray(m, dtype) for m in matrices)
+    return Packed(packed, (slice(None),), 0)
+
+
+def pack_integers(weights: Array, groups: int, low: int, high: int) -> Packed:
+    """Packs integer weights for products with integers from low to high."""
+    matrices = weights.reshape(groups, weights.shape[0] // groups, -1).swapaxes(1, 2)
+    matrices = matrices.astype(np.int64)
+    bound = _largest_sum(matrices, low, high)
+    depth = matrices.shape[1]
+    for parts in range(1, 9):
+        edges = [depth * i // parts for i in range(parts + 1)]
+        cuts = tuple(slice(a, b) for a, b in itertools.pairwise(edges))
+        if all(_largest_sum(matrices[:, c], low, high) <= EXACT for c in cuts):
+            dtype: Any = np.float32
+            break
+    else:
+        cuts, dtype = (slice(None),), np.float64
+    return Packed(tuple(np.ascontiguousarray(m, dtype) for m in matrices), cuts, bound)
+
+
+def _largest_sum(matrices: Array, low: int, high: int) -> int:
+    """Largest absolute value that any part of a sum of products can reach."""
+    above = np.maximum(matrices, 0).sum(axis=1)
+    below = np.minimum(matrices, 0).sum(axis=1)
+    most = np.maximum(high, 0) * above + np.minimum(low, 0) * below
+    least = np.minimum(low, 0) * above + np.maximum(high, 0) * below
+    return int(max(most.max(initial=0), -least.min(initial=0)))
+
+
+def convolve(
+    scratch: Callable[..., Array],
+    x: Array,
+    window: Window,
+    packed: Packed,
+    pad: float,
+    finish: Callable[[slice, slice], tuple[Array, Sequence[Run]]],
+) -> list[Run]:
+    """Steps of a convolution of x [batch, height, width, channels], with `pad` standing around it.
+
+    `finish(images, rows)` gives for a block of outputs where its sums go, [positions, units], and
+    the steps that come after them.
+    """
+    columns = _Columns(x, window, packed)
+    limit = RESULTS
+    if not columns.in_order:
+        limit = min(limit, COLUMNS * packed.units // columns.depth)
+    blocks = list(window.blocks(x.shape[0], window.out[1] * packed.units, limit))
+    if not blocks or not window.out[0] * window.out[1]:
+        return []
+    images, rows = blocks[0]
+    positions = columns.allocate(scratch, images.stop - images.start, rows.stop - rows.start)
+    units = packed.groups[0].shape[1]
+    part = scratch((positions, units), packed.dtype) if len(packed.cuts) > 1 else None
+    steps: list[Run] = []
+    for n, r in blocks:
+        matrices, before = columns.block(n, r, pad)
+        sums, after = finish(n, r)
+        steps += before
+        for g, (matrix, weights) in enumerate(zip(matrices, packed.groups, strict=True)):
+            out = sums if len(packed.groups) == 1 else sums[:, g * units : (g + 1) * units]
+            steps += _product(matrix, weights, out, packed.cuts, part)
+        steps += after
+    return steps
+
+
+def _product(
+    columns: Array, weights: Array, out: Array, cuts: Sequence[slice], part: Array | None
+) -> list[Run]:
+    if part is None:
+        return [partial(np.matmul, columns, weights, out=out)]
+    part = part[: out.shape[0]]
+    steps: list[Run] = []
+    for cut in cuts:
+        steps.append(partial(np.matmul, columns[:, cut], weights[cut], out=part))
+        first = len(steps) == 1
+        steps.append(partial(np.copyto, out, part) if first else partial(np.add, out, part, out))
+    return steps
+
+
+class _Columns:
+    """Matrices [positions, depth] of the input values that the outputs of a block see."""
+
+    def __init__(self, x: Array, window: Window, packed: Packed) -> None:
+        self._x, self._window = x, window
+        self._groups, self._dtype = len(packed.groups), packed.dtype
+        self.depth = window.kernel[0] * window.kernel[1] * x.shape[3]
+        self._copied = not window.pointwise and (x.dtype != packed.dtype or window.pads)
+        # the matrix is the input (or the copy of it) as it lies
+        single = window.out == (1, 1) and window.dilation == (1, 1)
+        whole = single and (self._copied or window.size == window.kernel)
+        plain = window.pointwise and window.stride == (1, 1) and x.dtype == packed.dtype
+        self.in_order = self._groups == 1 and (whole or plain)
+        self._padded: Array | None = None
+        self._columns: Array | None = None
+
+    def allocate(self, scratch: Callable[..., Array], images: int, rows: int) -> int:
+        """Takes working memory for the largest block; its number of positions."""
+        positions = images * rows * self._window.out[1]
+        if self._copied:
+            shape = self._window.padded_shape(images, rows, self._x.shape[3])
+            self._padded = scratch(shape, self._dtype)
+        if not self.in_order:
+            shape3 = (self._groups, positions, self.depth // self._groups)
+            self._columns = scratch(shape3, self._dtype)
+        return positions
+
+    def block(self, n: slice, r: slice, pad: float) -> tuple[Sequence[Array], list[Run]]:
+        """The matrices of a block, one for each group, and the steps that fill them."""
+        window, images, rows = self._window, n.stop - n.start, r.stop - r.start
+        steps: list[Run] = []
+        if self._padded is not None:
+            height = window.padded_shape(images, rows, 1)[1]
+            region = self._padded[:images, :height]
+            steps += window.fill(self._x, n, r, region, pad)
+        else:
+            region = self._x[
+                (
+                    n,
+                    *(
+                        slice(*window.span(a, s.start, s.stop))
+                        for a, s in ((0, r), (1, slice(0, window.out[1])))
+                    ),
+                )
+            ]
+        positions = images * rows * window.out[1]
+        if self._columns is None:
+            return [region.reshape(positions, self.depth)], steps
+        columns = [c[:positions] for c in self._columns]
+        parts = np.split(window.view(region, rows), self._groups, axis=-1)
+        for c, part in zip(columns, parts, strict=True):
+            steps.append(partial(np.copyto, c.reshape(part.shape), part, casting="unsafe"))
+        return columns, steps
