@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from . import _lstm_float
+import numpy as np
+
+from . import _lstm_float, _lstm_integer
 from ._lstm_layout import (
     AUXILIARY_INPUT,
     BACKWARD,
@@ -29,12 +31,9 @@ def _infer_unidirectional(node: NodeSpec) -> list[Shape]:
     batch = x.shape[1] if rank == 3 and node.options.time_major else x.shape[0]
     s = check(node, UNIDIRECTIONAL, batch, x.shape[-1])
     if x.dtype is DType.INT8:
-        taken = (5, 12) if node.op == "LSTM" else (5,)
         given = len(node.intermediates)
-        require(
-            given in taken,
-            f"{given} intermediate tensors; an int8 {node.op} has {' or '.join(map(str, taken))}",
-        )
+        require(given == 5, f"{given} intermediate tensors; taken with int8: 5 (16-bit gates)")
+        _lstm_integer.cell_exponent(node, UNIDIRECTIONAL)
     return [(*x.shape[:-1], s.outputs)]
 
 
@@ -45,6 +44,8 @@ def _bind_unidirectional(b: Binding) -> Run:
     elif not b.options.time_major:
         x, y = x.swapaxes(0, 1), y.swapaxes(0, 1)
     s = sizes(b, UNIDIRECTIONAL)
+    if x.dtype == np.int8:
+        return _lstm_integer.layer(b, UNIDIRECTIONAL, s, x, y)
     return _lstm_float.layer(b, UNIDIRECTIONAL, s, x, None, y)
 
 
