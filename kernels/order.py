@@ -18,6 +18,7 @@ from ._shape import (
     scalar_axis,
     sequence,
     settled,
+    size_of,
     without,
 )
 from .api import Binding, NodeSpec, OpError, Registration, Run, Shape, op, take
@@ -57,21 +58,18 @@ def _bind_arg(b: Binding, largest: bool) -> Run | None:
     find = np.argmax if largest else np.argmin
     place = b.scratch(y.shape, np.intp)
     bits = b.input(0).dtype is DType.BFLOAT16
-    floats = b.input(0).dtype in _FLOATS
-    worst = -np.inf if largest else np.inf
+    floats = b.input(0).dtype in _FLOATS and y.size > 0
 
     def make() -> Run:
         axis = axis_of(b, integers(b, 1)[0], x.ndim)
+        inner = size_of(x.shape[axis + 1 :])
 
         def run() -> None:
             values = bfloat16_to_float32(x) if bits else x
             find(values, axis, place)
-            if floats and _at(values, place, axis).size:
-                # numpy finds a NaN where there is one; here a NaN wins only in the first place
-                lost = np.isnan(_at(values, place, axis))
-                if lost.any():
-                    find(np.where(np.isnan(values), worst, values), axis, place)
-                    place[np.isnan(values.take(0, axis))] = 0
+            # numpy finds a NaN where there is one
+            if floats and np.isnan(_at(values, place, axis)).any():
+                place[...] = _arg_of_numbers(np.moveaxis(values, axis, -1), largest, inner)
             y[...] = place
 
         return run
@@ -81,6 +79,43 @@ def _bind_arg(b: Binding, largest: bool) -> Run | None:
 
 def _at(values: Array, place: Array, axis: int) -> Array:
     return np.take_along_axis(values, np.expand_dims(place, axis), axis)
+
+
+def _arg_of_numbers(rows: Array, largest: bool, inner: int) -> Array:
+    """Place of the extreme along the last dimension where there are NaN: they do not count.
+
+    One exception is taken over from the peer. Along a contiguous axis it compares four lanes, element
+    i in lane i % 4, and a lane of NaN only can spoil the comparison: [nan, 1, 2, 3] gives 0.
+    """
+    rows = rows if largest else -rows
+    whole = rows.shape[-1] // 4 * 4
+    if inner != 1 or not whole:
+        return _best_number(rows)[0]
+    lanes = np.moveaxis(rows[..., :whole].reshape(*rows.shape[:-1], -1, 4), -1, 0)
+    found, values = zip(*map(_best_number, lanes), strict=True)
+    pairs = [np.where(a < z, z, a) for a, z in (values[:2], values[2:])]
+    best = np.where(pairs[0] < pairs[1], pairs[1], pairs[0])
+    lane_places = (
+        np.where(value == best, 4 * at + lane, whole)
+        for lane, (at, value) in enumerate(zip(found, values, strict=True))
+    )
+    place = np.minimum.reduce(list(lane_places))
+    for i in range(whole, rows.shape[-1]):
+        value = rows[..., i]
+        wins = (value == value) & ~(value <= best)
+        place, best = np.where(wins, i, place), np.where(wins, value, best)
+    return np.where(np.isnan(best), 0, place)
+
+
+def _best_number(rows: Array) -> tuple[Array, Array]:
+    """Place and value of the first largest element that is a number; 0 and NaN where all are NaN."""
+    place = np.argmax(np.where(np.isnan(rows), -np.inf, rows), -1)
+    # -inf stands for the NaN before it
+    lost = np.isnan(_at(rows, place, -1)[..., 0])
+    if lost.any():
+        numbers = ~np.isnan(rows)
+        place = np.where(lost, np.argmax(numbers, -1), place)
+    return place, _at(rows, place, -1)[..., 0]
 
 
 def _top_k(node: NodeSpec) -> list[Shape | None]:
