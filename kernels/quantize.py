@@ -1,0 +1,312 @@
+"""From one element type to another: QUANTIZE, DEQUANTIZE, FAKE_QUANT, CAST, BITCAST, DENSIFY."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import partial
+
+import numpy as np
+
+from ._cast import bind_cast
+from ._check import arity, gives, scaled
+from ._elementwise import in_blocks, sequence
+from ._lut import domain, map_values, saturate
+from ._quant import multiply_by_quantized_multiplier, quantize_multiplier
+from ._sparse import densify
+from ._widen import HALVES, in_float32
+from .api import Binding, NodeSpec, OpError, Registration, Run, Shape, TensorSpec, op, take
+from .types import Array, DType
+
+_SMALL = (DType.INT8, DType.UINT8, DType.INT16)
+_PACKED = (DType.INT4, DType.UINT4, DType.INT2)
+
+# -- QUANTIZE
+
+_REQUANTIZED = {
+    DType.INT8: _SMALL,
+    DType.UINT8: _SMALL,
+    DType.INT16: (DType.INT8, DType.UINT8, DType.INT16, DType.INT32),
+    DType.INT32: _SMALL,
+}
+
+
+def _infer_quantize(node: NodeSpec) -> list[Shape]:
+    arity(node, 1)
+    x, y = node.input(0), node.outputs[0]
+    take(node, "input 0", x, DType.FLOAT32, *HALVES, *_REQUANTIZED)
+    if y.quant is None:
+        raise OpError(f"output {y.name!r} has no quantisation; QUANTIZE needs its scale")
+    if x.dtype.is_float:
+        gives(node, *_SMALL, *_PACKED)
+        _check_axis(y, x.shape)
+    else:
+        gives(node, *_REQUANTIZED[x.dtype])
+        scaled(node, x, y)
+    return [x.shape]
+
+
+def _check_axis(spec: TensorSpec, shape: Shape) -> None:
+    """Per-axis scales are as many as the dimension is long."""
+    q = spec.quant
+    if q is None or not q.per_axis:
+        return
+    if not 0 <= q.axis < len(shape) or q.scale.size != shape[q.axis]:
+        raise OpError(
+            f"{spec.name!r} has {q.scale.size} scales along dimension {q.axis} of {list(shape)}"
+        )
+
+
+def _bind_quantize(b: Binding) -> Run | None:
+    x, y = b.input(0), b.outputs[0]
+    if x.dtype is DType.FLOAT32:
+        return _bind_affine(b)
+    if x.dtype is DType.INT32:
+        return in_blocks(b, (b.xi(0), b.y[0]), partial(_requantize_block, x, y))
+    table = b.once("table", lambda: _requantized(domain(x.dtype), x, y))
+    return map_values(b.xi(0), b.y[0], table)
+
+
+def _requantized(values: Array, x: TensorSpec, y: TensorSpec) -> Array:
+    q, shift = quantize_multiplier(x.scale / y.scale)
+    stored = multiply_by_quantized_multiplier(values - x.zero_point, q, shift)
+    return saturate(stored + y.zero_point, y.dtype)
+
+
+def _requantize_block(x: TensorSpec, y: TensorSpec, source: Array, target: Array) -> Run:
+    return lambda: np.copyto(target, _requantized(source.astype(np.int64), x, y))
+
+
+def _bind_affine(b: Binding) -> Run | None:
+    """round(x / scale) + zero point, halves away from zero, saturated; NaN gives stored 0."""
+    spec = b.outputs[0]
+    low, high = (np.array(v, np.float32) for v in spec.dtype.range())
+    if spec.quant is not None and spec.quant.per_axis:
+        scale, zero = (_along_axis(a, spec) for a in (spec.quant.scale, spec.quant.zero_point))
+        work = b.scratch(b.y[0].shape, np.float32)
+        nudge = b.scratch(b.y[0].shape, np.float32)
+        return _quantize_block(scale, zero, low, high, b.xi(0), b.y[0], work, nudge)
+    scale, zero = (np.array(v, np.float32) for v in (spec.scale, spec.zero_point))
+    make = partial(_quantize_block, scale, zero, low, high)
+    return in_blocks(b, (b.xi(0), b.y[0]), make, (np.float32, np.float32))
+
+
+def _along_axis(values: Array, spec: TensorSpec) -> Array:
+    assert spec.quant is not None
+    shape = [1] * spec.rank
+    shape[spec.quant.axis] = values.size
+    return values.astype(np.float32).reshape(shape)
+
+
+def _quantize_block(
+    scale: Array,
+    zero: Array,
+    low: Array,
+    high: Array,
+    x: Array,
+    y: Array,
+    work: Array,
+    nudge: Array,
+) -> Run:
+    sign = np.array(0x80000000, np.uint32)
+    # the greatest float below one half: with it, adding and cutting off rounds every float32
+    half = np.nextafter(np.float32(0.5), np.float32(0)).reshape(1).view(np.uint32)[0]
+    bits, nudge_bits, half_bits = work.view(np.uint32), nudge.view(np.uint32), np.array(half)
+    clip, shifted = work.clip, bool(zero.any())
+
+    def run() -> None:
+        np.divide(x, scale, out=work)
+        np.bitwise_and(bits, sign, out=nudge_bits)
+        np.bitwise_or(nudge_bits, half_bits, out=nudge_bits)
+        np.add(work, nudge, out=work)
+        if shifted:
+            np.trunc(work, out=work)
+            np.add(work, zero, out=work)
+        clip(low, high, work)
+        np.copyto(y, work, casting="unsafe")
+
+    return run
+
+
+# -- DEQUANTIZE and FAKE_QUANT
+
+
+def _infer_dequantize(node: NodeSpec) -> list[Shape]:
+    arity(node, 1)
+    x = node.input(0)
+    take(node, "input 0", x, *_SMALL, *_PACKED, *HALVES)
+    gives(node, DType.FLOAT32, *HALVES)
+    if x.dtype not in HALVES:
+        if x.quant is None:
+            raise OpError(f"{x.name!r} is {x.dtype.label} without a scale; DEQUANTIZE needs one")
+        _check_axis(x, x.shape)
+    return [x.shape]
+
+
+def _bind_dequantize(b: Binding) -> Run | None:
+    spec, x, y = b.input(0), b.xi(0), b.y[0]
+    if spec.dtype is DType.FLOAT32:  # was a 16-bit float
+        return partial(np.copyto, y, x)
+    q = spec.quant
+    if q is None:
+        raise OpError(f"{spec.name!r} has no scale")
+    if q.block_size:
+        return _blockwise(x, y, spec)
+    scale, zero = np.array(spec.scale, np.float32), np.array(spec.zero_point, np.float32)
+    if q.per_axis:
+        scale, zero = _along_axis(q.scale, spec), _along_axis(q.zero_point, spec)
+    if not zero.any():
+        return partial(np.multiply, x, scale, out=y, dtype=np.float32)
+    return sequence(
+        partial(np.subtract, x, zero, out=y, dtype=np.float32),
+        partial(np.multiply, y, scale, out=y),
+    )
+
+
+def _blockwise(x: Array, y: Array, spec: TensorSpec) -> Run:
+    """One scale for each block along the last dimension."""
+    assert spec.quant is not None
+    blocks = (*spec.shape[:-1], -1, spec.quant.block_size)
+    scale = spec.quant.scale.reshape(*spec.shape[:-1], -1, 1)
+    zero = np.zeros_like(scale)
+    if spec.quant.zero_point.size == scale.size:
+        zero = spec.quant.zero_point.astype(np.float32).reshape(scale.shape)
+    source, target = x.reshape(blocks), y.reshape(blocks)
+
+    def run() -> None:
+        np.subtract(source, zero, out=target, dtype=np.float32)
+        np.multiply(target, scale, out=target)
+
+    return run
+
+
+def _infer_fake_quant(node: NodeSpec) -> list[Shape]:
+    arity(node, 1)
+    x = node.input(0)
+    take(node, "input 0", x, DType.FLOAT32, *HALVES)
+    gives(node, x.dtype)
+    bits = int(node.options.num_bits)
+    if not (2 <= bits <= 16 and node.options.min < node.options.max):
+        raise OpError(
+            f"FAKE_QUANT to {bits} bits from {node.options.min} to {node.options.max}; "
+            "it takes 2 to 16 bits and min below max"
+        )
+    return [x.shape]
+
+
+def _bind_fake_quant(b: Binding) -> Run | None:
+    """Quantises and dequantises; the range is moved so that zero is exact."""
+    low, high = np.float32(b.options.min), np.float32(b.options.max)
+    steps = np.float32((1 << int(b.options.num_bits)) - 1)
+    scale = (high - low) / steps
+    zero = np.float32(math.floor(float(min(max(-low / scale, np.float32(0)), steps)) + 0.5))
+    bottom, top = np.array(-zero * scale), np.array((steps - zero) * scale)
+    inverse, half = np.array(np.float32(1) / scale), np.array(0.5, np.float32)
+
+    def make(x: Array, y: Array) -> Run:
+        clip = x.clip
+
+        def run() -> None:
+            clip(bottom, top, y)
+            np.subtract(y, bottom, out=y)
+            np.multiply(y, inverse, out=y)
+            np.add(y, half, out=y)  # y >= 0: rounds halves away from zero
+            np.floor(y, out=y)
+            np.multiply(y, scale, out=y)
+            np.add(y, bottom, out=y)
+
+        return run
+
+    return in_blocks(b, (b.xi(0), b.y[0]), make)
+
+
+# -- CAST, BITCAST, DENSIFY
+
+_CASTABLE = (
+    DType.FLOAT32,
+    DType.FLOAT16,
+    DType.BFLOAT16,
+    DType.FLOAT64,
+    DType.BOOL,
+    DType.INT8,
+    DType.UINT8,
+    DType.INT16,
+    DType.UINT16,
+    DType.INT32,
+    DType.UINT32,
+    DType.INT64,
+    DType.UINT64,
+    DType.INT4,
+    DType.UINT4,
+    DType.INT2,
+    DType.COMPLEX64,
+    DType.COMPLEX128,
+)
+
+
+def _infer_cast(node: NodeSpec) -> list[Shape]:
+    arity(node, 1)
+    take(node, "input 0", node.input(0), *_CASTABLE)
+    gives(node, *_CASTABLE)
+    return [node.input(0).shape]
+
+
+_BIT_TYPES = tuple(d for d in _CASTABLE if d not in _PACKED)
+
+
+def _infer_bitcast(node: NodeSpec) -> list[Shape]:
+    arity(node, 1)
+    x, y = node.input(0), node.outputs[0]
+    take(node, "input 0", x, *_BIT_TYPES)
+    gives(node, *_BIT_TYPES)
+    before, after = x.dtype.numpy.itemsize, y.dtype.numpy.itemsize
+    if before > after:
+        return [(*x.shape, before // after)]
+    if before == after:
+        return [x.shape]
+    if not x.shape or x.shape[-1] != after // before:
+        raise OpError(
+            f"BITCAST of {x} to {y.dtype.label}: the last dimension must be {after // before}"
+        )
+    return [x.shape[:-1]]
+
+
+def _bind_bitcast(b: Binding) -> Run | None:
+    x, y = b.xi(0), b.y[0]
+    if np.shares_memory(x, y):
+        return None
+    source = x.reshape(-1).view(np.uint8)
+    return partial(np.copyto, y.reshape(-1).view(np.uint8), source)
+
+
+def _infer_densify(node: NodeSpec) -> list[Shape]:
+    arity(node, 1)
+    x = node.input(0)
+    if x.const is None or x.sparsity is None:
+        raise OpError(f"{x.name!r} is no sparse constant; DENSIFY takes nothing else")
+    gives(node, x.dtype)
+    return [x.shape]
+
+
+def _bind_densify(b: Binding) -> Run | None:
+    return partial(np.copyto, b.y[0], b.once("dense", lambda: densify(b.input(0))))
+
+
+OPS: Mapping[str, Registration] = {
+    r.name: r
+    for r in (
+        op("QUANTIZE", _infer_quantize, in_float32(_bind_quantize), versions=(1, 6)),
+        op("DEQUANTIZE", _infer_dequantize, in_float32(_bind_dequantize), versions=(1, 9)),
+        op(
+            "FAKE_QUANT",
+            _infer_fake_quant,
+            in_float32(_bind_fake_quant),
+            versions=(1, 2),
+            inplace=(0,),
+        ),
+        op("CAST", _infer_cast, bind_cast, versions=(1, 9)),
+        op("STABLEHLO_CONVERT", _infer_cast, bind_cast),
+        op("BITCAST", _infer_bitcast, _bind_bitcast, inplace=(0,)),
+        op("DENSIFY", _infer_densify, _bind_densify),
+    )
+}

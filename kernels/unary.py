@@ -1,0 +1,199 @@
+"""Functions of one tensor, element by element: ABS, EXP, LOG, SQRT, RSQRT, SIN, FLOOR, SIGN …"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ._check import elementwise, scaled, symmetric
+from ._elementwise import in_blocks
+from ._inverse_sqrt import inverse_sqrt
+from ._lut import domain, exactly, map_values, saturate, table_of
+from ._quant import multiply_by_quantized_multiplier, quantize_multiplier
+from ._widen import FLOATS, in_float32
+from .api import Binding, NodeSpec, OpError, Registration, Run, Shape, TensorSpec, op
+from .types import Array, DType
+
+_INTEGERS = (DType.INT32, DType.INT64, DType.INT16, DType.INT8)
+_COMPLEX = (DType.COMPLEX64, DType.COMPLEX128)
+
+Make = Callable[[Binding], "Run | None"]
+Table = Callable[[TensorSpec, TensorSpec], Array]
+
+
+def _quantized(node: NodeSpec | Binding) -> bool:
+    """8 bits always; int16 where a scale is given."""
+    x = node.input(0)
+    return x.dtype in (DType.INT8, DType.UINT8) or (
+        x.dtype is DType.INT16 and x.quant is not None and x.scale > 0
+    )
+
+
+def _row(
+    name: str,
+    make: Make | Callable[..., Any],
+    dtypes: tuple[DType, ...] = FLOATS,
+    versions: tuple[int, int] = (1, 1),
+    table: Table | None = None,
+    quantized: tuple[DType, ...] = (DType.INT8, DType.INT16),
+    defined_from: str = "",
+) -> Registration:
+    """`make` is a ufunc or binds plain numbers; `table` gives all outputs of a quantised node.
+
+    With `defined_from`, quantised inputs below their zero point are an error of that text.
+    """
+    types = (*dtypes, *(q for q in quantized if table is not None and q not in dtypes))
+
+    def infer(node: NodeSpec) -> list[Shape]:
+        shape = elementwise(node, *types)
+        if table is not None and _quantized(node):
+            scaled(node, node.input(0), node.outputs[0])
+            if node.input(0).dtype is DType.INT16:
+                symmetric(node, node.input(0), node.outputs[0])
+        return [shape]
+
+    def bind(b: Binding) -> Run | None:
+        if table is not None and _quantized(b):
+            values = b.once("table", lambda: table(b.input(0), b.outputs[0]))
+            run = map_values(b.xi(0), b.y[0], values)
+            return _checked(b, run, defined_from) if defined_from else run
+        if isinstance(make, np.ufunc):
+            return partial(make, b.xi(0), out=b.y[0])
+        run_plain: Run | None = make(b)
+        return run_plain
+
+    return op(name, infer, in_float32(bind), versions=versions, inplace=(0,))
+
+
+def _checked(b: Binding, run: Run, text: str) -> Run:
+    x, zero = b.xi(0), b.input(0).zero_point
+
+    def checked() -> None:
+        if x.size and int(x.min()) < zero:
+            raise OpError(f"{text}: {b.input(0).name!r} holds one below its zero point {zero}")
+        run()
+
+    return checked
+
+
+def _make_rsqrt(b: Binding) -> Run | None:
+    one = np.array(1, b.y[0].dtype)
+
+    def make(x: Array, y: Array) -> Run:
+        def run() -> None:
+            np.sqrt(x, out=y)
+            np.divide(one, y, out=y)
+
+        return run
+
+    return in_blocks(b, (b.xi(0), b.y[0]), make)
+
+
+def _make_logistic(b: Binding) -> Run | None:
+    one, x, y = np.array(1, b.y[0].dtype), b.xi(0), b.y[0]
+
+    def run() -> None:
+        np.negative(x, out=y)
+        np.exp(y, out=y)
+        np.add(y, one, out=y)
+        np.reciprocal(y, out=y)
+
+    return run
+
+
+# -- quantised
+
+
+def _abs_table(x: TensorSpec, y: TensorSpec) -> Array:
+    values = np.abs(domain(x.dtype) - x.zero_point)
+    if x.scale != y.scale:
+        ratio = float(np.float32(x.scale) / np.float32(y.scale))
+        values = multiply_by_quantized_multiplier(values, *quantize_multiplier(ratio))
+    return saturate(values + y.zero_point, y.dtype)
+
+
+def _exp_table(x: TensorSpec, y: TensorSpec) -> Array:
+    return table_of(exactly(np.exp), x, y)
+
+
+def _log_table(x: TensorSpec, y: TensorSpec) -> Array:
+    least = np.float32(y.dtype.range()[0] - y.zero_point) * np.float32(y.scale)
+
+    def log(v: Array) -> Array:
+        return np.where(v <= 0, least, exactly(np.log)(v))
+
+    return table_of(log, x, y)
+
+
+def _sqrt_table(x: TensorSpec, y: TensorSpec) -> Array:
+    """Rounded towards zero, as in the reference; inputs below zero are refused when it runs."""
+    real = np.float32(x.scale) * np.maximum(domain(x.dtype) - x.zero_point, 0).astype(np.float32)
+    stored = np.trunc(np.sqrt(real) / np.float32(y.scale)).astype(np.int64)
+    return saturate(stored + y.zero_point, y.dtype)
+
+
+def _rsqrt_table(x: TensorSpec, y: TensorSpec) -> Array:
+    if x.dtype is DType.INT16:
+        most = np.float32(32767) * np.float32(y.scale)
+
+        def rsqrt(v: Array) -> Array:
+            with np.errstate(all="ignore"):
+                return np.where(v <= 0, most, np.float32(1) / np.sqrt(v))
+
+        return table_of(rsqrt, x, y)
+    q, shift = quantize_multiplier(float(1 / (np.sqrt(np.float32(x.scale)) * np.float32(y.scale))))
+    value = np.maximum(domain(x.dtype) - x.zero_point, 0)
+    inverse, inverse_shift = inverse_sqrt(value)
+    bits = 20  # keeps the intermediate an integer
+    fine = multiply_by_quantized_multiplier(np.ones_like(value), inverse, inverse_shift + bits)
+    stored = multiply_by_quantized_multiplier(fine, q, shift - bits) + y.zero_point
+    return saturate(np.where(value == 0, y.dtype.range()[1], stored), y.dtype)
+
+
+_SIGNED = (*FLOATS, *_INTEGERS)
+
+OPS: Mapping[str, Registration] = {
+    r.name: r
+    for r in (
+        _row("ABS", np.abs, (*FLOATS, DType.INT32, DType.INT64, DType.INT16), (1, 5), _abs_table),
+        _row("NEG", np.negative, _SIGNED),
+        _row("SQUARE", np.square, (*FLOATS, DType.INT32, DType.INT64)),
+        _row("SIGN", np.sign, _SIGNED, (1, 2)),
+        _row("FLOOR", np.floor),
+        _row("CEIL", np.ceil),
+        _row("ROUND", np.rint),
+        _row("EXP", np.exp, FLOATS, (1, 2), _exp_table),
+        _row("LOG", np.log, FLOATS, (1, 2), _log_table),
+        _row(
+            "SQRT",
+            np.sqrt,
+            FLOATS,
+            (1, 2),
+            _sqrt_table,
+            defined_from="Sqrt is only defined for non-negative values",
+        ),
+        _row(
+            "RSQRT",
+            _make_rsqrt,
+            FLOATS,
+            (1, 3),
+            _rsqrt_table,
+            defined_from="Rsqrt is only defined for positive values",
+        ),
+        _row("SIN", np.sin, FLOATS, (1, 2)),
+        _row("COS", np.cos, FLOATS, (1, 2)),
+        _row("STABLEHLO_ABS", np.abs, _SIGNED),
+        _row("STABLEHLO_NEGATE", np.negative, (*_SIGNED, *_COMPLEX)),
+        _row("STABLEHLO_LOGISTIC", _make_logistic),
+        _row("STABLEHLO_COSINE", np.cos, (*FLOATS, *_COMPLEX)),
+        _row("STABLEHLO_EXPONENTIAL", np.exp, (*FLOATS, *_COMPLEX)),
+        _row("STABLEHLO_FLOOR", np.floor),
+        _row("STABLEHLO_LOG", np.log, (*FLOATS, *_COMPLEX)),
+        _row("STABLEHLO_RSQRT", _make_rsqrt, (*FLOATS, *_COMPLEX)),
+        _row("STABLEHLO_TANH", np.tanh, (*FLOATS, *_COMPLEX)),
+        _row("STABLEHLO_CBRT", np.cbrt),
+    )
+}
