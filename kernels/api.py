@@ -212,6 +212,16 @@ class Tensor(Protocol):
     @property
     def shape(self) -> Shape: ...
     @property
+    def declared_shape(self) -> Shape:
+        """The shape in the model file, whatever inputs were resized."""
+        ...
+
+    @property
+    def shape_signature(self) -> Shape | None:
+        """As `declared_shape`, with -1 for what is unknown; None where the file has none."""
+        ...
+
+    @property
     def dtype(self) -> DType: ...
     @property
     def is_dynamic(self) -> bool: ...
