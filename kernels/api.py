@@ -261,6 +261,10 @@ class Subgraph(Protocol):
     def inputs(self) -> Sequence[Tensor]: ...
     @property
     def outputs(self) -> Sequence[Tensor]: ...
+    @property
+    def ops(self) -> Sequence[str]:
+        """Names of its operators, in order: the body of a reduction may be one known function."""
+        ...
 
     def resize_input(self, i: int, shape: Sequence[int]) -> None:
         """Takes effect with the next `allocate`."""

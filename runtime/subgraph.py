@@ -142,6 +142,10 @@ class LiveSubgraph:
     def outputs(self) -> Sequence[LiveTensor]:
         return [self.tensors[i] for i in self.output_indices]
 
+    @property
+    def ops(self) -> Sequence[str]:
+        return [node.op for node in self.nodes]
+
     def resize_input(self, i: int, shape: Sequence[int]) -> None:
         self.resize_tensor(self.input_indices[i], shape)
 
