@@ -107,7 +107,10 @@ def geometric_mean(values: list[float]) -> float:
 def summary(rows: list[Row]) -> dict[str, Any]:
     """Geometric means of the ratios, over the models that take the peer long enough."""
     counted = [r for r in rows if peer_seconds(r) > COUNTS_FROM_SECONDS and "plain" in ratios(r)]
-    out: dict[str, Any] = {"counted": [r["model"] for r in counted]}
+    out: dict[str, Any] = {
+        "counted": [r["model"] for r in counted],
+        "with_reference": [r["model"] for r in counted if "reference" in ratios(r)],
+    }
     for label in ("plain", "default", "reference"):
         out[label] = geometric_mean([ratios(r)[label] for r in counted if label in ratios(r)])
     return out
@@ -188,7 +191,7 @@ def facts(info: dict[str, Any], total: dict[str, Any]) -> list[str]:
         f"geometric mean over the {len(total['counted'])} models that take the peer more than "
         f"1 ms: {total['plain']:.2f} times the peer without its default delegate (the better of "
         f"1 and 2 threads), {total['default']:.2f} times its default, {total['reference']:.2f} "
-        "times its reference kernels",
+        f"times its reference kernels ({len(total['with_reference'])} models)",
         "times in ms; memory: peak of the process in MB (what loading and running added)",
     ]
 
