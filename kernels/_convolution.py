@@ -62,6 +62,7 @@ def check_types(
             )
     if kind is Kind.INTEGER:
         check_quantization(node, x, weights, y, units)
+        check_symmetric(node, weights)
         activation_range(node.options.fused_activation_function, y)
     else:
         float_activation_range(node.options.fused_activation_function)
@@ -81,18 +82,21 @@ def check_quantization(
                 "integers takes quantised tensors"
             )
     check_weight_scales(weights, units)
-    zeros = weights.quant.zero_point if weights.quant is not None else np.zeros(1)
-    if weights.dtype is not DType.UINT8 and zeros.any():
-        raise OpError(
-            f"weights {weights.name!r} of type {weights.dtype.label} have a zero point that is "
-            "not 0; they must be symmetric"
-        )
     if weights.dtype is DType.UINT8 and weights.quant is not None and weights.quant.per_axis:
         raise OpError(f"weights {weights.name!r}: uint8 weights take one scale")
     if x.dtype is DType.INT16 and (x.zero_point or y.zero_point):
         raise OpError(
             f"{node.op} on int16 takes zero point 0; got {x.zero_point} for the input and "
             f"{y.zero_point} for the output"
+        )
+
+
+def check_symmetric(node: NodeSpec, weights: TensorSpec) -> None:
+    """Signed weights have zero point 0."""
+    if weights.dtype is not DType.UINT8 and weights.quant and weights.quant.zero_point.any():
+        raise OpError(
+            f"weights {weights.name!r} of type {weights.dtype.label} have a zero point that is "
+            f"not 0; {node.op} takes symmetric ones"
         )
 
 
@@ -111,9 +115,9 @@ def weight_scales(weights: TensorSpec) -> Array:
 
 
 def weight_values(weights: TensorSpec, stored: Array) -> Array:
-    """Integer weights less their zero point, int64 (they are not always symmetric in uint8)."""
-    zero = weights.zero_point if weights.dtype is DType.UINT8 else 0
-    return stored.astype(np.int64) - zero
+    """Integer weights less their zero point, int64."""
+    per_axis = weights.quant is not None and weights.quant.per_axis
+    return stored.astype(np.int64) - (0 if per_axis else weights.zero_point)
 
 
 def hybrid_values(stored: Array) -> Array:

@@ -6,10 +6,11 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
+from ._outputs import Outputs
 from ._window import Window
 from .api import Run
 from .types import Array
@@ -42,6 +43,11 @@ class Packed:
     def dtype(self) -> np.dtype[Any]:
         return self.groups[0].dtype
 
+    @property
+    def sum_dtype(self) -> Any:
+        """Type that holds the sums of all cuts."""
+        return np.float32 if self.dtype == np.float32 and len(self.cuts) == 1 else np.float64
+
 
 def pack(weights: Array, groups: int, dtype: Any) -> Packed:
     """Packs float weights [units, ..., channels of a group]."""
@@ -50,7 +56,9 @@ def pack(weights: Array, groups: int, dtype: Any) -> Packed:
     return Packed(packed, (slice(None),), 0)
 
 
-def pack_integers(weights: Array, groups: int, low: int, high: int) -> Packed:
+def pack_integers(
+    weights: Array, groups: int, low: int, high: int, order: Literal["C", "F"] = "C"
+) -> Packed:
     """Packs integer weights for products with integers from low to high."""
     matrices = weights.reshape(groups, weights.shape[0] // groups, -1).swapaxes(1, 2)
     matrices = matrices.astype(np.int64)
@@ -64,7 +72,7 @@ def pack_integers(weights: Array, groups: int, low: int, high: int) -> Packed:
             break
     else:
         cuts, dtype = (slice(None),), np.float64
-    return Packed(tuple(np.ascontiguousarray(m, dtype) for m in matrices), cuts, bound)
+    return Packed(tuple(np.array(m, dtype, order=order) for m in matrices), cuts, bound)
 
 
 def _largest_sum(matrices: Array, low: int, high: int) -> int:
@@ -82,39 +90,38 @@ def convolve(
     window: Window,
     packed: Packed,
     pad: float,
-    finish: Callable[[slice, slice], tuple[Array, Sequence[Run]]],
+    outputs: Callable[[int], Outputs],
 ) -> list[Run]:
     """Steps of a convolution of x [batch, height, width, channels], with `pad` standing around it.
 
-    `finish(images, rows)` gives for a block of outputs where its sums go, [positions, units], and
-    the steps that come after them.
+    `outputs(most)` makes the receiver of the sums, in blocks of at most so many positions.
     """
     columns = _Columns(x, window, packed)
     limit = RESULTS
     if not columns.in_order:
         limit = min(limit, COLUMNS * packed.units // columns.depth)
     blocks = list(window.blocks(x.shape[0], window.out[1] * packed.units, limit))
-    if not blocks or not window.out[0] * window.out[1]:
-        return []
     images, rows = blocks[0]
     positions = columns.allocate(scratch, images.stop - images.start, rows.stop - rows.start)
     units = packed.groups[0].shape[1]
     part = scratch((positions, units), packed.dtype) if len(packed.cuts) > 1 else None
-    steps: list[Run] = []
+    receiver = outputs(positions)
+    steps = list(receiver.setup)
     for n, r in blocks:
         matrices, before = columns.block(n, r, pad)
-        sums, after = finish(n, r)
+        sums, after = receiver.block(n, r)
         steps += before
         for g, (matrix, weights) in enumerate(zip(matrices, packed.groups, strict=True)):
             out = sums if len(packed.groups) == 1 else sums[:, g * units : (g + 1) * units]
-            steps += _product(matrix, weights, out, packed.cuts, part)
+            steps += product(matrix, weights, out, packed.cuts, part)
         steps += after
     return steps
 
 
-def _product(
+def product(
     columns: Array, weights: Array, out: Array, cuts: Sequence[slice], part: Array | None
 ) -> list[Run]:
+    """Steps that set out = columns @ weights; with `part`, cut by cut through it."""
     if part is None:
         return [partial(np.matmul, columns, weights, out=out)]
     part = part[: out.shape[0]]

@@ -1,7 +1,8 @@
 """Fixed-point arithmetic of TensorFlow Lite's integer kernels, exact to the bit, on arrays.
 
-A real multiplier m is held as (q, shift) with m = q / 2^31 * 2^shift, q in [2^30, 2^31). Source of the formulas: the
-gemmlowp paper (Jacob et al. 2017, section 2.3) and TensorFlow Lite's double-rounding requantisation.
+A real multiplier m is held as (q, shift) with m = q / 2^31 * 2^shift, q in [2^30, 2^31). Source of
+the formulas: the gemmlowp paper (Jacob et al. 2017, section 2.3) and TensorFlow Lite's
+double-rounding requantisation.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def quantize_multipliers(m: Array) -> tuple[Array, Array]:
 
 
 def saturating_rounding_doubling_high_mul(a: Array, b: Array | int) -> Array:
-    """round(a * b / 2^31) for int32 values held as int64; halves away from zero as gemmlowp rounds them."""
+    """round(a * b / 2^31) for int32 values held as int64; halves go up, as gemmlowp has it."""
     ab = a.astype(np.int64) * b
     nudge = np.where(ab >= 0, np.int64(1 << 30), np.int64(1 - (1 << 30)))
     total = ab + nudge
@@ -57,7 +58,7 @@ def rounding_divide_by_pot(a: Array, exponent: Array | int) -> Array:
 
 
 def multiply_by_quantized_multiplier(a: Array, q: Array | int, shift: Array | int) -> Array:
-    """a * q / 2^31 * 2^shift on int32 accumulators, with both of TensorFlow Lite's roundings; int64 out.
+    """a * q / 2^31 * 2^shift on int32 accumulators, with both roundings; int64 out.
 
     `q` and `shift` broadcast against `a` (per channel: along the last dimension).
     """
@@ -69,7 +70,7 @@ def multiply_by_quantized_multiplier(a: Array, q: Array | int, shift: Array | in
 
 
 def multiply_by_quantized_multiplier_64(a: Array, q: Array | int, shift: Array | int) -> Array:
-    """The form for int64 accumulators (16x8 kernels): 48-bit accumulators, q reduced to 16 bits, one rounding; int64 out."""
+    """The form for 48-bit accumulators (16x8 kernels): q reduced to 16 bits, one rounding; int64."""
     q64 = np.asarray(q, np.int64)
     reduced = np.where(q64 < 0x7FFF0000, (q64 + (1 << 15)) >> 16, np.int64(0x7FFF))
     total = 15 - np.asarray(shift, np.int64)
@@ -77,7 +78,7 @@ def multiply_by_quantized_multiplier_64(a: Array, q: Array | int, shift: Array |
 
 
 def activation_range(activation: str, output: TensorSpec) -> tuple[int, int]:
-    """Least and greatest stored value of a quantised output under a fused activation ("NONE", "RELU", "RELU6", "RELU_N1_TO_1")."""
+    """Least and greatest stored value of a quantised output under a fused activation."""
     low, high = output.dtype.range()
     scale, zero = np.float32(output.scale), output.zero_point
 
@@ -94,7 +95,8 @@ def activation_range(activation: str, output: TensorSpec) -> tuple[int, int]:
     if activation == "RELU_N1_TO_1":
         return max(low, stored(-1.0)), min(high, stored(1.0))
     raise OpError(
-        f"fused activation {activation} on {output.dtype.label}; taken: NONE, RELU, RELU6, RELU_N1_TO_1"
+        f"fused activation {activation} on {output.dtype.label}; "
+        "taken: NONE, RELU, RELU6, RELU_N1_TO_1"
     )
 
 

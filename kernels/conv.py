@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -19,7 +19,7 @@ from ._convolution import (
 )
 from ._convolve import Packed, convolve, pack, pack_integers
 from ._hybrid import RowQuantizer
-from ._requantize import Requantizer, Tiler, activate
+from ._outputs import FloatOutputs, HybridOutputs, IntegerOutputs, Outputs, compute_type
 from ._window import Window, sequence
 from .api import Binding, NodeSpec, OpError, Run, Shape, op
 from .types import Array
@@ -71,81 +71,51 @@ def _groups(b: Binding) -> int:
     return b.input(0).shape[3] // b.input(1).shape[3]
 
 
-def _rows(y: Array, images: slice, rows: slice) -> Array:
-    """The block of outputs as [positions, units]."""
-    return y[images, rows].reshape(-1, y.shape[3])
+def _bias(b: Binding) -> Array | None:
+    return None if b.optional(2) is None else b.xi(2)
 
 
 def _plan_float(b: Binding, scratch: Callable[..., Array]) -> Run:
-    x, y, window = b.xi(0), b.y[0], _window(b)
-    compute = np.float64 if y.dtype == np.float64 else np.float32
-    packed = _packed(b, lambda: pack(b.xi(1), _groups(b), compute))
-    sums = y if y.dtype == compute else scratch(y.shape, compute)
-    tiler = Tiler(scratch, y.size // y.shape[3], y.shape[3])
-    bias = None if b.optional(2) is None else b.xi(2).astype(compute).reshape(-1)
-    act = activate(tiler, bias, b.options.fused_activation_function, compute)
+    y = b.y[0]
+    packed = _packed(b, lambda: pack(b.xi(1), _groups(b), compute_type(y)))
+    activation = b.options.fused_activation_function
 
-    def finish(images: slice, rows: slice) -> tuple[Array, Sequence[Run]]:
-        block = _rows(sums, images, rows)
-        steps = act(block)
-        if sums is not y:
-            target = _rows(y, images, rows)
-            steps.append(partial(np.copyto, target, block, casting="unsafe"))
-        return block, steps
+    def outputs(most: int) -> Outputs:
+        return FloatOutputs(scratch, y, _bias(b), activation, most)
 
-    steps = convolve(scratch, x, window, packed, 0.0, finish)
-    return sequence(tiler.setup + steps)
+    return sequence(convolve(scratch, b.xi(0), _window(b), packed, 0.0, outputs))
 
 
 def _plan_integer(b: Binding, scratch: Callable[..., Array]) -> Run:
-    spec, y, window = b.input(0), b.y[0], _window(b)
+    x, y = b.input(0), b.y[0]
     values = weight_values(b.input(1), b.xi(1))
-    packed = _packed(b, lambda: pack_integers(values, _groups(b), *spec.dtype.range()))
+    packed = _packed(b, lambda: pack_integers(values, _groups(b), *x.dtype.range()))
     units = y.shape[3]
-    bias = None if b.optional(2) is None else b.xi(2)
-    scale = scaling(b, spec, b.input(1), values.reshape(units, -1).sum(axis=1), bias, units)
-    requantizer = Requantizer(scratch, y.size // units, scale, packed.bound)
-    wide = packed.dtype == np.float64 or len(packed.cuts) > 1
-    sums: list[Array] = []
+    sums = values.reshape(units, -1).sum(axis=1)
+    scale = scaling(b, x, b.input(1), sums, _bias(b), units)
 
-    def finish(images: slice, rows: slice) -> tuple[Array, Sequence[Run]]:
-        target = _rows(y, images, rows)
-        if not sums:  # the first block is the largest
-            sums.append(scratch(target.shape, np.float64 if wide else np.float32))
-        block = sums[0][: target.shape[0]]
-        return block, requantizer.steps(block, target)
+    def outputs(most: int) -> Outputs:
+        return IntegerOutputs(scratch, y, scale, packed.bound, packed.sum_dtype, most)
 
-    steps = convolve(scratch, b.xi(0), window, packed, spec.zero_point, finish)
-    return sequence(requantizer.setup + steps)
+    return sequence(convolve(scratch, b.xi(0), _window(b), packed, x.zero_point, outputs))
 
 
 def _plan_hybrid(b: Binding, scratch: Callable[..., Array]) -> Run:
-    x, y, window = b.xi(0), b.y[0], _window(b)
+    x, y = b.xi(0), b.y[0]
     scales = weight_scales(b.input(1))
-    batch = x.shape[0]
     # scales that differ by channel, and groups, go with a zero point for the input
     asymmetric = _groups(b) != 1 or bool((scales != scales[0]).any())
-    quantizer = RowQuantizer(scratch, (batch, x.size // batch), asymmetric)
+    rows = x.reshape(x.shape[0], -1)
+    quantizer = RowQuantizer(scratch, rows.shape, asymmetric)
     packed = _packed(b, lambda: pack(hybrid_values(b.xi(1)), _groups(b), np.float32))
-    tiler = Tiler(scratch, y.size // y.shape[3], y.shape[3])
-    factors = tiler.tile(np.broadcast_to(scales, y.shape[3]))
-    bias = None if b.optional(2) is None else b.xi(2).reshape(-1)
-    act = activate(tiler, bias, b.options.fused_activation_function, np.float32)
-    row_scale = quantizer.scale.reshape(batch, 1, 1, 1)
+    activation = b.options.fused_activation_function
 
-    def finish(images: slice, rows: slice) -> tuple[Array, Sequence[Run]]:
-        block = _rows(y, images, rows)
-        whole = y[images, rows]
-        steps: list[Run] = [partial(np.multiply, whole, row_scale[images], out=whole)]
-        steps += [
-            partial(np.multiply, part, factors[: part.size], out=part)
-            for (part,) in tiler.cut(block)
-        ]
-        return block, steps + act(block)
+    def outputs(most: int) -> Outputs:
+        return HybridOutputs(scratch, y, _bias(b), activation, most, quantizer.scale, scales)
 
     values = quantizer.values.reshape(x.shape)
-    steps = convolve(scratch, values, window, packed, 0.0, finish)
-    return sequence([partial(quantizer, x.reshape(batch, -1)), *tiler.setup, *steps])
+    steps = convolve(scratch, values, _window(b), packed, 0.0, outputs)
+    return sequence([partial(quantizer, rows), *steps])
 
 
 OPS = {"CONV_2D": op("CONV_2D", _infer, _bind, versions=(1, 8))}

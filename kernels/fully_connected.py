@@ -1,0 +1,247 @@
+"""FULLY_CONNECTED."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from ._convolution import (
+    SMALL,
+    Kind,
+    bind_planned,
+    check_quantization,
+    check_symmetric,
+    check_weight_scales,
+    hybrid_values,
+    kind_of,
+    scaling,
+    weight_scales,
+    weight_values,
+)
+from ._convolve import Packed, pack_integers, product
+from ._hybrid import RowQuantizer
+from ._quant import activation_range, float_activation_range
+from ._requantize import Requantizer, Scaling, Tiler, activate
+from ._sparse import densify
+from ._window import sequence
+from .api import Binding, NodeSpec, OpError, Run, Shape, op, take
+from .types import Array, DType
+
+_TYPES = {
+    DType.FLOAT32: (DType.FLOAT32, *SMALL, DType.UINT8),
+    DType.FLOAT64: (DType.FLOAT64,),
+    DType.FLOAT16: (DType.FLOAT16,),
+    DType.UINT8: (DType.UINT8,),
+    DType.INT8: SMALL,
+    DType.INT16: (*SMALL, DType.INT16),
+}
+
+
+def _infer(node: NodeSpec) -> list[Shape]:
+    x, weights, bias, y = node.input(0), node.input(1), node.optional(2), node.outputs[0]
+    if len(node.inputs) > 3:
+        raise OpError(f"FULLY_CONNECTED takes 2 or 3 inputs; got {len(node.inputs)}")
+    take(node, "the activation", x, *_TYPES)
+    take(node, f"the weights (with {x.dtype.label} activations)", weights, *_TYPES[x.dtype])
+    outputs = (x.dtype, DType.INT16) if x.dtype is DType.UINT8 else (x.dtype,)
+    take(node, "the output", y, *outputs)
+    if weights.rank != 2:
+        raise OpError(f"FULLY_CONNECTED takes weights [units, depth]; got {list(weights.shape)}")
+    units, depth = weights.shape
+    if bias is not None:
+        kinds = (x.dtype,) if x.dtype.is_float else (DType.INT32, DType.INT64)
+        take(node, "the bias", bias, *kinds)
+        if bias.size != units:
+            raise OpError(f"bias {list(bias.shape)} does not have one value per unit; {units} are")
+    activation, kind = node.options.fused_activation_function, kind_of(x, weights)
+    if kind is Kind.INTEGER:
+        check_quantization(node, x, weights, y, units)
+        if weights.dtype in (DType.INT4, DType.INT2):
+            check_symmetric(node, weights)
+        activation_range(activation, y)
+    elif kind is Kind.FLOAT or activation != "TANH":
+        float_activation_range(activation)
+    if kind is Kind.HYBRID and not (weights.quant and weights.quant.block_size):
+        check_weight_scales(weights, units)
+    if node.options.keep_num_dims or depth == 0:
+        if not x.rank or x.shape[-1] != depth:
+            raise OpError(
+                f"input {list(x.shape)} and weights {list(weights.shape)}: the last dimension of "
+                f"the input must be {depth}"
+            )
+        rows = x.shape[:-1]
+        shape = (*rows, units) if node.options.keep_num_dims else (_count(rows), units)
+        return _with_workspace(node, shape)
+    if x.size % depth:
+        raise OpError(
+            f"input {list(x.shape)} has {x.size} elements, no multiple of the depth {depth} of "
+            f"the weights {list(weights.shape)}"
+        )
+    return _with_workspace(node, (x.size // depth, units))
+
+
+def _shuffled(node: NodeSpec | Binding) -> bool:
+    return bool(node.options.weights_format == "SHUFFLED4x16INT8")
+
+
+def _with_workspace(node: NodeSpec, shape: Shape) -> list[Shape]:
+    """Output shapes: shuffled weights have a second output, for the shuffled input."""
+    if not _shuffled(node):
+        if node.options.weights_format != "DEFAULT":
+            raise OpError(
+                f"weights format {node.options.weights_format}; taken: DEFAULT, SHUFFLED4x16INT8"
+            )
+        return [shape]
+    units, depth = node.input(1).shape
+    take(node, "the activation (with shuffled weights)", node.input(0), DType.UINT8)
+    take(node, "the output (with shuffled weights)", node.outputs[0], DType.INT16)
+    if units % 4 or depth % 16:
+        raise OpError(
+            f"shuffled weights [{units}, {depth}] are not in blocks of 4 units and 16 of depth"
+        )
+    return [shape, node.outputs[1].shape]
+
+
+def _count(shape: Shape) -> int:
+    return int(np.prod(shape, dtype=np.int64))
+
+
+def _bind(b: Binding) -> Run | None:
+    x, weights, bias, y = b.input(0), b.input(1), b.optional(2), b.y[0]
+    if not y.size:
+        return None
+    if not weights.shape[1]:
+        return partial(y.fill, 0)
+    match kind_of(x, weights):
+        case Kind.FLOAT:
+            return bind_planned(b, partial(_plan_float, b), bias)
+        case Kind.INTEGER:
+            return bind_planned(b, partial(_plan_integer, b), weights, bias)
+        case _:
+            return bind_planned(b, partial(_plan_hybrid, b), weights, bias)
+
+
+def _matrices(b: Binding) -> tuple[Array, Array]:
+    """Input [rows, depth] and output [rows, units]."""
+    units, depth = b.input(1).shape
+    return b.xi(0).reshape(-1, depth), b.y[0].reshape(-1, units)
+
+
+def _bias(b: Binding) -> Array | None:
+    return None if b.optional(2) is None else b.xi(2).reshape(-1)
+
+
+def _plan_float(b: Binding, scratch: Callable[..., Array]) -> Run:
+    x, y = _matrices(b)
+    steps: list[Run] = []
+    weights, out = _dense(b).T, y
+    if x.dtype == np.float16:
+        out = scratch(y.shape, np.float32)
+        x, weights = scratch(x.shape, np.float32), scratch(b.input(1).shape, np.float32).T
+        steps = [
+            partial(np.copyto, x, _matrices(b)[0]),
+            partial(np.copyto, weights, _dense(b).T),
+        ]
+    steps += [partial(np.matmul, x, weights, out=out), *_finish_float(b, scratch, out)]
+    if out is not y:
+        steps.append(partial(np.copyto, y, out, casting="unsafe"))
+    return sequence(steps)
+
+
+def _finish_float(b: Binding, scratch: Callable[..., Array], y: Array) -> list[Run]:
+    tiler = Tiler(scratch, *y.shape)
+    bias = None if b.optional(2) is None else b.xi(2).reshape(-1).astype(y.dtype)
+    finish = activate(tiler, bias, b.options.fused_activation_function, y.dtype)
+    return [*tiler.setup, *finish(y)]
+
+
+def _plan_integer(b: Binding, scratch: Callable[..., Array]) -> Run:
+    x, y = _matrices(b)
+    spec = b.input(0)
+    values = _unshuffled(b) if _shuffled(b) else weight_values(b.input(1), _dense(b))
+
+    def make() -> Packed:
+        return pack_integers(values, 1, *spec.dtype.range(), order="F")
+
+    packed = b.once("weights", make) if b.input(1).const is not None else make()
+    scale = _scaling(b, values)
+    sums = scratch(y.shape, packed.sum_dtype)
+    part = scratch(y.shape, packed.dtype) if len(packed.cuts) > 1 else None
+    rows = scratch(x.shape, packed.dtype)
+    requantizer = Requantizer(scratch, y.shape[0], scale, packed.bound)
+    return sequence(
+        [
+            *_shuffle_input(b, x),
+            partial(np.copyto, rows, x),
+            *product(rows, packed.groups[0], sums, packed.cuts, part),
+            *requantizer.setup,
+            *requantizer.steps(sums, y),
+        ]
+    )
+
+
+def _shuffle_input(b: Binding, x: Array) -> list[Run]:
+    """Fills the second output of shuffled weights: [depth / 16, rows, 16], sign bits flipped."""
+    if not _shuffled(b) or b.y[1].size != x.size:
+        return []
+    blocks = x.reshape(x.shape[0], -1, 16).swapaxes(0, 1)
+    return [partial(np.bitwise_xor, blocks, np.uint8(128), out=b.y[1].reshape(blocks.shape))]
+
+
+def _dense(b: Binding) -> Array:
+    """Weights [units, depth] as stored, sparse ones spread out."""
+    weights = b.input(1)
+    return b.xi(1) if weights.sparsity is None else b.once("dense", lambda: densify(weights))
+
+
+def _unshuffled(b: Binding) -> Array:
+    """Weights [units, depth] less 128, of ones stored as [units / 4, depth / 16, 4, 16] bytes with
+    the sign bit flipped."""
+    units, depth = b.input(1).shape
+    blocks = b.xi(1).view(np.int8).reshape(units // 4, depth // 16, 4, 16)
+    return blocks.swapaxes(1, 2).reshape(units, depth).astype(np.int64)
+
+
+def _scaling(b: Binding, values: Array) -> Scaling:
+    """The reference rounds once here, from real multipliers, unless the weights are int16."""
+    x, weights, y = b.input(0), b.input(1), b.outputs[0]
+    units = values.shape[0]
+    scale = scaling(b, x, weights, values.sum(axis=1), _bias(b), units)
+    if _shuffled(b):
+        # the zero point is 128 there, whatever the model says
+        offset = scale.offset + (x.zero_point - 128) * values.sum(axis=1)
+        return replace(scale, offset=offset)
+    if weights.dtype is DType.INT16:
+        return replace(scale, wide=True)
+    real = np.float64(x.scale) * weight_scales(weights).astype(np.float64) / np.float64(y.scale)
+    return replace(scale, wide=False, rounded=np.broadcast_to(real, units))
+
+
+def _plan_hybrid(b: Binding, scratch: Callable[..., Array]) -> Run:
+    x, y = _matrices(b)
+    weights = b.input(1)
+    quant = weights.quant
+    blockwise = quant is not None and quant.block_size > 0
+    asymmetric = blockwise or b.options.asymmetric_quantize_inputs
+    quantizer = RowQuantizer(scratch, x.shape, asymmetric)
+    values = hybrid_values(_dense(b)).astype(np.float32)
+    scales: Sequence[Array] = [quantizer.scale]
+    if blockwise and quant is not None:
+        # the sum of each block has a scale of its own, so it goes into the weights
+        values *= np.repeat(quant.scale.astype(np.float32), quant.block_size, axis=1)
+    else:
+        scales = [quantizer.scale, weight_scales(weights)]
+    return sequence(
+        [
+            partial(quantizer, x),
+            partial(np.matmul, quantizer.values, values.T, out=y),
+            *(partial(np.multiply, y, s, out=y) for s in scales),
+            *_finish_float(b, scratch, y),
+        ]
+    )
+
+
+OPS = {"FULLY_CONNECTED": op("FULLY_CONNECTED", _infer, _bind, versions=(1, 14))}
