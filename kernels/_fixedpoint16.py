@@ -21,7 +21,7 @@ def _constant(raw: int) -> int:
     return min((raw + (1 << 15)) >> 16, _MAX)
 
 
-def _multiply(a: Array, b: Array | int) -> Array:
+def multiply(a: Array, b: Array | int) -> Array:
     """Product of Q(m) and Q(n) as Q(m + n): doubled, rounded, halves away from zero."""
     ab = a * np.int64(b) if isinstance(b, int) else a * b
     total = ab + np.where(ab >= 0, 1 << 14, 1 - (1 << 14))
@@ -29,7 +29,8 @@ def _multiply(a: Array, b: Array | int) -> Array:
     return np.where(ab == 1 << 30, _MAX, high)
 
 
-def _times_pot(a: Array, exponent: int) -> Array:
+def times_pot(a: Array, exponent: int) -> Array:
+    """a * 2^exponent, saturating to the left; to the right rounded, halves away from zero."""
     if exponent >= 0:
         return np.asarray(np.clip(a << exponent, _MIN, _MAX))
     mask = (1 << -exponent) - 1
@@ -53,17 +54,17 @@ def _exp_on_negative_values(a: Array, integer_bits: int) -> Array:
     fractional = 15 - integer_bits
     quarter = 1 << fractional >> 2
     last = (a & (quarter - 1)) - quarter
-    x = _times_pot(last, integer_bits) + (1 << 12)
-    x2 = _multiply(x, x)
-    x3, x4 = _multiply(x2, x), _multiply(x2, x2)
+    x = times_pot(last, integer_bits) + (1 << 12)
+    x2 = multiply(x, x)
+    x3, x4 = multiply(x2, x), multiply(x2, x2)
     third, eighth = _constant(715827883), _constant(1895147668)
-    tail = _times_pot(_multiply(_times_pot(x4, -2) + x3, third) + x2, -1)
-    result = np.minimum(eighth + _multiply(x + tail, eighth), _MAX)
+    tail = times_pot(multiply(times_pot(x4, -2) + x3, third) + x2, -1)
+    result = np.minimum(eighth + multiply(x + tail, eighth), _MAX)
     remainder = last - a
     for exponent, factor in _EXP_FACTORS:
         if integer_bits > exponent:
             bit = remainder & (1 << (fractional + exponent))
-            result = np.where(bit != 0, _multiply(result, _constant(factor)), result)
+            result = np.where(bit != 0, multiply(result, _constant(factor)), result)
     if integer_bits > 5:
         result = np.where(a < -(32 << fractional), 0, result)
     return np.where(a == 0, _MAX, result)
@@ -71,10 +72,10 @@ def _exp_on_negative_values(a: Array, integer_bits: int) -> Array:
 
 def _reciprocal_of_half(denominator: Array) -> Array:
     """1 / d in Q(2), for Q(0) values d in [1/2, 1]: three Newton-Raphson steps."""
-    x = _constant(1515870810) + _multiply(denominator, _constant(-1010580540))
+    x = _constant(1515870810) + multiply(denominator, _constant(-1010580540))
     for _ in range(3):
-        error = (1 << 13) - _multiply(denominator, x)
-        x = x + _times_pot(_multiply(x, error), 2)
+        error = (1 << 13) - multiply(denominator, x)
+        x = x + times_pot(multiply(x, error), 2)
     return x
 
 
@@ -83,7 +84,7 @@ def logistic_table() -> Array:
     """Q(0) values for all Q(3) inputs, by their bit patterns; int16."""
     a = domain(DType.INT16)
     exp = _exp_on_negative_values(-np.abs(a), 3)
-    positive = _times_pot(_reciprocal_of_half((exp + _MAX + 1) >> 1), 1)
+    positive = times_pot(_reciprocal_of_half((exp + _MAX + 1) >> 1), 1)
     result = np.where(a > 0, positive, _MAX - positive)
     return np.where(a == 0, 1 << 14, result).astype(np.int16)
 
@@ -93,5 +94,5 @@ def tanh_table(integer_bits: int) -> Array:
     """Q(0) values for all Q(integer_bits) inputs, by their bit patterns; int16."""
     a = domain(DType.INT16)
     exp = _exp_on_negative_values(-np.abs(a), integer_bits + 1)
-    size = _times_pot(_reciprocal_of_half((exp + _MAX + 1) >> 1) - (1 << 13), 2)
+    size = times_pot(_reciprocal_of_half((exp + _MAX + 1) >> 1) - (1 << 13), 2)
     return np.where(a == 0, 0, np.where(a < 0, -size, size)).astype(np.int16)

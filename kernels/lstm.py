@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from . import _lstm_float, _lstm_integer
+from . import _lstm_basic, _lstm_float, _lstm_integer
 from ._lstm_layout import (
     AUXILIARY_INPUT,
     BACKWARD,
@@ -117,8 +117,20 @@ def _bind_bidirectional(b: Binding) -> Run:
     return run
 
 
+def _basic(node: NodeSpec | Binding) -> bool:
+    return bool(node.options.kernel_type == "BASIC")
+
+
+def _infer_lstm(node: NodeSpec) -> list[Shape]:
+    return _lstm_basic.infer(node) if _basic(node) else _infer_unidirectional(node)
+
+
+def _bind_lstm(b: Binding) -> Run:
+    return _lstm_basic.bind(b) if _basic(b) else _bind_unidirectional(b)
+
+
 OPS = {
-    "LSTM": op("LSTM", _infer_unidirectional, _bind_unidirectional, versions=(1, 4), pure=False),
+    "LSTM": op("LSTM", _infer_lstm, _bind_lstm, versions=(1, 4), pure=False),
     "UNIDIRECTIONAL_SEQUENCE_LSTM": op(
         "UNIDIRECTIONAL_SEQUENCE_LSTM",
         _infer_unidirectional,
