@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Mapping, Sequence
-from importlib.metadata import entry_points
 from typing import Any
 
 ENTRY_POINTS = "litedelegate.delegates"
@@ -102,6 +101,8 @@ def find_delegates(delegates: Sequence[Any] | None) -> list[Any]:
 
 
 def _by_name(name: str) -> Any:
+    from importlib.metadata import entry_points
+
     installed = {e.name: e for e in entry_points(group=ENTRY_POINTS)}
     found = installed.get(name)
     if found is None:
