@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
 
-from .api import NodeSpec, OpError, Shape, TensorSpec
+from .api import Binding, NodeSpec, OpError, Run, Shape, TensorSpec
 from .types import Array
 
 # elements of a constant operand that is repeated to make inner loops long
@@ -81,6 +84,13 @@ def operands(
             views[i] = np.tile(view.reshape(-1), run)
             views[1 - i] = other.reshape(flat)
     return views, y.reshape(flat)
+
+
+def bind_ufunc(b: Binding, ufunc: Callable[..., Any]) -> Run:
+    """The call `ufunc(input 0, input 1, out=output 0)`, with broadcasting."""
+    constant = [b.input(i).const is not None for i in (0, 1)]
+    (x0, x1), y = operands(b.y[0].shape, [b.xi(0), b.xi(1)], constant, b.y[0])
+    return partial(ufunc, x0, x1, out=y)
 
 
 def _run_length(count: int, size: int) -> int:

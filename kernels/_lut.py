@@ -25,6 +25,8 @@ def domain(dtype: DType) -> Array:
 
 def saturate(values: Array, dtype: DType) -> Array:
     """`values` clamped to the range of `dtype`, and of that type."""
+    if dtype is DType.BOOL:
+        return values.astype(np.bool_)
     low, high = dtype.range()
     return np.asarray(np.clip(values, low, high), dtype.numpy)
 
@@ -114,7 +116,7 @@ def interpolation_points(
     y_scale: np.floating,
     y_zero: int,
 ) -> Array:
-    """The 513 points of an int16 table, each shifted by half the error in the middle of its step."""
+    """The 513 points of an int16 table, each less half the error in the middle of its step."""
     real = type(x_scale)
     steps = 512
     low, high = x_scale * real(-32768 - x_zero), x_scale * real(32767 - x_zero)

@@ -1,0 +1,60 @@
+"""Bits of integers: BITWISE_XOR and shifts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+import numpy as np
+
+from ._broadcast import bind_ufunc, broadcast_shape, operands
+from ._check import arity, gives, same_type
+from ._elementwise import sequence
+from .api import Bind, Binding, NodeSpec, Registration, Run, Shape, op, take
+from .types import DType
+
+_INTEGERS = (
+    DType.INT8,
+    DType.INT16,
+    DType.INT32,
+    DType.INT64,
+    DType.UINT8,
+    DType.UINT16,
+    DType.UINT32,
+    DType.UINT64,
+)
+
+
+def _infer(*dtypes: DType) -> Callable[[NodeSpec], list[Shape]]:
+    def infer(node: NodeSpec) -> list[Shape]:
+        arity(node, 2)
+        a, b = node.input(0), node.input(1)
+        take(node, "input 0", a, *dtypes)
+        same_type(node, a, b)
+        gives(node, a.dtype)
+        return [broadcast_shape(node, a, b)]
+
+    return infer
+
+
+def _bind_right_shift(b: Binding) -> Run | None:
+    """Arithmetic for signed types. A shift below 0 is none; one past the end leaves the sign."""
+    x0, x1, y = b.xi(0), b.xi(1), b.y[0]
+    amount = b.scratch(x1.shape, x1.dtype)
+    none, most = np.array(0, x1.dtype), np.array(8 * x1.itemsize - 1, x1.dtype)
+    (a0, a1), view = operands(y.shape, [x0, amount], [False, False], y)
+    return sequence(partial(x1.clip, none, most, amount), partial(np.right_shift, a0, a1, out=view))
+
+
+_xor: Bind = partial(bind_ufunc, ufunc=np.bitwise_xor)
+# numpy gives 0 where the shift is not within the type, as StableHLO asks
+_left_shift: Bind = partial(bind_ufunc, ufunc=np.left_shift)
+
+OPS: Mapping[str, Registration] = {
+    r.name: r
+    for r in (
+        op("BITWISE_XOR", _infer(*_INTEGERS, DType.BOOL), _xor, inplace=(0, 1)),
+        op("RIGHT_SHIFT", _infer(*_INTEGERS), _bind_right_shift, inplace=(0,)),
+        op("STABLEHLO_SHIFT_LEFT", _infer(*_INTEGERS), _left_shift, inplace=(0,)),
+    )
+}

@@ -1,0 +1,176 @@
+"""Comparisons and logic on two tensors, with broadcasting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ._broadcast import bind_ufunc, broadcast_shape
+from ._check import arity, elementwise, gives, same_type, scaled
+from ._quant import multiply_by_quantized_multiplier, quantize_multiplier
+from ._quantized_binary import Pair, bind_quantized
+from ._widen import FLOATS, in_float32
+from .api import Bind, Binding, NodeSpec, OpError, Registration, Run, Shape, TensorSpec, op, take
+from .types import Array, DType
+
+_BYTES = (DType.INT8, DType.UINT8)
+_PLAIN = (
+    *FLOATS,
+    DType.INT16,
+    DType.INT32,
+    DType.INT64,
+    DType.UINT16,
+    DType.UINT32,
+    DType.UINT64,
+)
+_EQUATABLE = (*_PLAIN, DType.BOOL, DType.STRING, DType.COMPLEX64, DType.COMPLEX128)
+
+
+def _infer(node: NodeSpec, *dtypes: DType) -> list[Shape]:
+    arity(node, 2)
+    a, b = node.input(0), node.input(1)
+    take(node, "input 0", a, *dtypes)
+    same_type(node, a, b)
+    gives(node, DType.BOOL)
+    if _quantized(node):
+        scaled(node, a, b)
+    return [broadcast_shape(node, a, b)]
+
+
+def _quantized(node: NodeSpec | Binding) -> bool:
+    """8-bit tensors with scales stand for reals, int16 ones where equality is asked for."""
+    a, b = node.input(0), node.input(1)
+    small = _BYTES if node.op not in ("EQUAL", "NOT_EQUAL") else (*_BYTES, DType.INT16)
+    return a.dtype in small and any(s.quant is not None and s.scale > 0 for s in (a, b))
+
+
+def _comparison(
+    name: str, ufunc: Callable[..., Any], versions: tuple[int, int], equality: bool = False
+) -> Registration:
+    dtypes = (*(_EQUATABLE if equality else _PLAIN), *_BYTES)
+
+    def infer(node: NodeSpec) -> list[Shape]:
+        return _infer(node, *dtypes)
+
+    def bind(b: Binding) -> Run | None:
+        if _quantized(b):
+            return bind_quantized(b, _rescaled(b, ufunc))
+        return bind_ufunc(b, ufunc)
+
+    return op(name, infer, in_float32(bind), versions=versions)
+
+
+def _rescaled(b: Binding, ufunc: Callable[..., Any]) -> Pair:
+    """Compares on a common scale of 1/256, in the reference's fixed-point arithmetic."""
+    first, second = (_on_common_scale(b.input(i)) for i in (0, 1))
+
+    def run(v0: Array, v1: Array) -> Array:
+        return np.asarray(ufunc(first(v0), second(v1)))
+
+    return run
+
+
+def _on_common_scale(x: TensorSpec) -> Callable[[Array], Array]:
+    q, shift = quantize_multiplier(x.scale)
+    return lambda v: multiply_by_quantized_multiplier((v - x.zero_point) << 8, q, shift)
+
+
+def _logical(name: str, ufunc: Callable[..., Any], *more: DType) -> Registration:
+    """On bools; with `more` types bit by bit."""
+
+    def infer(node: NodeSpec) -> list[Shape]:
+        arity(node, 2)
+        a, b = node.input(0), node.input(1)
+        take(node, "input 0", a, DType.BOOL, *more)
+        same_type(node, a, b)
+        gives(node, a.dtype)
+        return [broadcast_shape(node, a, b)]
+
+    return op(name, infer, partial(bind_ufunc, ufunc=ufunc), inplace=(0, 1))
+
+
+def _infer_not(node: NodeSpec) -> list[Shape]:
+    return [elementwise(node, DType.BOOL)]
+
+
+def _bind_not(b: Binding) -> Run | None:
+    return partial(np.logical_not, b.xi(0), out=b.y[0])
+
+
+_DIRECTIONS: Mapping[str, Callable[..., Any]] = {
+    "EQ": np.equal,
+    "NE": np.not_equal,
+    "GE": np.greater_equal,
+    "GT": np.greater,
+    "LE": np.less_equal,
+    "LT": np.less,
+}
+_TOTAL_ORDER = "STABLEHLO_COMPARISON_TYPE_FLOAT_TOTAL_ORDER"
+
+
+def _direction(node: NodeSpec | Binding) -> str:
+    return str(node.options.comparison_direction).rpartition("_")[2]
+
+
+def _infer_compare(node: NodeSpec) -> list[Shape]:
+    shapes = _infer(node, *_EQUATABLE, *_BYTES)
+    if _direction(node) not in _DIRECTIONS:
+        raise OpError(
+            f"comparison_direction {node.options.comparison_direction}; "
+            f"taken: {', '.join(_DIRECTIONS)}"
+        )
+    total = node.options.get("compare_type") == _TOTAL_ORDER
+    if total and node.input(0).dtype not in (DType.FLOAT32, DType.FLOAT64):
+        raise OpError(
+            f"a total order of {node.input(0).dtype.label}; taken for float32 and float64"
+        )
+    return shapes
+
+
+def _bind_compare(b: Binding) -> Run | None:
+    ufunc = _DIRECTIONS[_direction(b)]
+    if b.options.get("compare_type") != _TOTAL_ORDER:
+        return bind_ufunc(b, ufunc)
+    x0, x1, y = b.xi(0), b.xi(1), b.y[0]
+    return lambda: ufunc(_total_order(x0), _total_order(x1), out=y)
+
+
+def _total_order(x: Array) -> Array:
+    """Integers in the order -NaN, -inf … -0, 0 … inf, NaN."""
+    bits = x.view(f"i{x.itemsize}")
+    greatest = np.iinfo(bits.dtype).max
+    return np.asarray(np.where(bits < 0, bits ^ greatest, bits))
+
+
+_INTEGERS = (
+    DType.INT8,
+    DType.INT16,
+    DType.INT32,
+    DType.INT64,
+    DType.UINT8,
+    DType.UINT16,
+    DType.UINT32,
+    DType.UINT64,
+)
+_compare: Bind = in_float32(_bind_compare)
+
+OPS: Mapping[str, Registration] = {
+    r.name: r
+    for r in (
+        _comparison("LESS", np.less, (1, 3)),
+        _comparison("LESS_EQUAL", np.less_equal, (1, 2)),
+        _comparison("GREATER", np.greater, (1, 2)),
+        _comparison("GREATER_EQUAL", np.greater_equal, (1, 3)),
+        _comparison("EQUAL", np.equal, (1, 5), equality=True),
+        _comparison("NOT_EQUAL", np.not_equal, (1, 4), equality=True),
+        _logical("LOGICAL_AND", np.logical_and),
+        _logical("LOGICAL_OR", np.logical_or),
+        op("LOGICAL_NOT", _infer_not, _bind_not, inplace=(0,)),
+        _logical("STABLEHLO_AND", np.bitwise_and, *_INTEGERS),
+        _logical("STABLEHLO_OR", np.bitwise_or, *_INTEGERS),
+        op("STABLEHLO_COMPARE", _infer_compare, _compare),
+    )
+}

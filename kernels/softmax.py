@@ -1,0 +1,297 @@
+"""SOFTMAX and LOG_SOFTMAX along the last dimension.
+
+All that an integer contributes is a function of how far it lies below its row's greatest value, so
+the fixed-point exponentials are tables: of 256 entries for 8 bits, of 65,536 for int16.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+import numpy as np
+
+from ._check import arity, gives, scaled, symmetric
+from ._elementwise import BLOCK, in_blocks
+from ._fixedpoint import exp_on_negative_values, leading_zeros, log_of_q12, reciprocal, times_pot
+from ._lut import interpolate, interpolation_points
+from ._quant import (
+    multiply_by_quantized_multiplier,
+    quantize_multiplier,
+    rounding_divide_by_pot,
+    saturating_rounding_doubling_high_mul,
+)
+from ._widen import FLOATS, in_float32
+from .api import Bind, Binding, NodeSpec, OpError, Registration, Run, Shape, op, take
+from .types import Array, DType
+
+_BYTES = (DType.INT8, DType.UINT8)
+# integer bits of the argument of exp
+_BITS = 5
+
+
+def _infer(node: NodeSpec) -> list[Shape]:
+    arity(node, 1)
+    x = node.input(0)
+    int16 = () if node.op == "LOG_SOFTMAX" else (DType.INT16,)
+    take(node, "input 0", x, *FLOATS, *_BYTES, *int16)
+    if not x.shape:
+        raise OpError(f"{x.name!r} is a scalar; {node.op} takes one dimension or more")
+    if x.dtype in FLOATS or x.dtype is DType.INT16 or node.op == "LOG_SOFTMAX":
+        gives(node, x.dtype)
+    else:
+        gives(node, x.dtype, DType.INT16)
+    if x.dtype not in FLOATS:
+        _check_scales(node)
+    return [x.shape]
+
+
+_LOG_OUTPUTS = {DType.INT8: (16 / 256, 127), DType.UINT8: (16 / 256, 255)}
+_OUTPUTS = {
+    DType.INT8: (1 / 256, -128),
+    DType.UINT8: (1 / 256, 0),
+    DType.INT16: (1 / 32768, 0),
+}
+
+
+def _check_scales(node: NodeSpec) -> None:
+    x, y = node.input(0), node.outputs[0]
+    scaled(node, x)
+    if x.dtype is DType.INT16:
+        symmetric(node, x, y)
+    scale, zero = (_LOG_OUTPUTS if node.op == "LOG_SOFTMAX" else _OUTPUTS)[y.dtype]
+    # the output's quantisation is built in; the reference never checked uint8, and 8 to 16 bits
+    loose = node.op == "SOFTMAX" and (y.dtype is DType.UINT8 or y.dtype is not x.dtype)
+    if not loose and (abs(y.scale / scale - 1) > 1e-3 or y.zero_point != zero):
+        raise OpError(
+            f"output {y.name!r} has scale {y.scale} and zero point {y.zero_point}; "
+            f"{node.op} gives {y.dtype.label} with {scale} and {zero}"
+        )
+
+
+def _in_rows(b: Binding, make: partial[Run], scratch: tuple[type, ...]) -> Run:
+    """`make(x, y, *scratch)` for blocks of whole rows, as flat arrays."""
+    depth = b.input(0).shape[-1]
+    rows = max(1, BLOCK // max(1, depth))
+    return in_blocks(b, (b.xi(0), b.y[0]), make, scratch, block=rows * max(1, depth))
+
+
+# -- floats
+
+
+def _bind_float(b: Binding) -> Run | None:
+    beta = float(b.options.beta)
+    dtype = b.y[0].dtype.type
+    return _in_rows(b, partial(_float_rows, b.input(0).shape[-1], beta), (dtype,))
+
+
+def _float_rows(depth: int, beta: float, x: Array, y: Array, work: Array) -> Run:
+    source, target = x.reshape(-1, depth), y.reshape(-1, depth)
+    row = work[: source.shape[0]].reshape(-1, 1)
+    factor = np.array(beta, y.dtype)
+
+    def run() -> None:
+        np.maximum.reduce(source, axis=1, keepdims=True, out=row)
+        np.subtract(source, row, out=target)
+        if beta != 1:
+            np.multiply(y, factor, out=y)
+        np.exp(y, out=y)
+        np.add.reduce(target, axis=1, keepdims=True, out=row)
+        np.divide(target, row, out=target)
+
+    return run
+
+
+def _bind_log_float(b: Binding) -> Run | None:
+    dtype = b.y[0].dtype.type
+    return _in_rows(b, partial(_log_float_rows, b.input(0).shape[-1]), (dtype, dtype))
+
+
+def _log_float_rows(depth: int, x: Array, y: Array, work: Array, exponential: Array) -> Run:
+    source, target = x.reshape(-1, depth), y.reshape(-1, depth)
+    row, powers = work[: source.shape[0]].reshape(-1, 1), exponential.reshape(-1, depth)
+
+    def run() -> None:
+        np.maximum.reduce(source, axis=1, keepdims=True, out=row)
+        np.subtract(source, row, out=target)
+        np.exp(target, out=powers)
+        np.add.reduce(powers, axis=1, keepdims=True, out=row)
+        np.log(row, out=row)
+        np.subtract(target, row, out=target)
+
+    return run
+
+
+# -- 8 bits
+
+
+def _scaled_differences(scale: float, beta: float) -> tuple[Array, int, int, int]:
+    """How far below the row's maximum, 0 to 255, in Q(5); how many of them count; q and shift."""
+    real = min(beta * scale * (1 << (31 - _BITS)), (1 << 31) - 1.0)
+    q, shift = quantize_multiplier(real)
+    if shift < 0:
+        raise OpError(f"input scale {scale} times beta {beta} is below 2^-26; SOFTMAX takes more")
+    radius = ((1 << _BITS) - 1) * (1 << (31 - _BITS)) // (1 << shift)
+    below = -np.arange(256, dtype=np.int64)
+    counted = np.where(below >= -radius, below, 0)
+    return saturating_rounding_doubling_high_mul(counted << shift, q), min(radius, 255), q, shift
+
+
+def _bind_bytes(b: Binding) -> Run | None:
+    def make() -> tuple[Array, Array]:
+        scaled_down, radius, _, _ = _scaled_differences(b.input(0).scale, float(b.options.beta))
+        powers = exp_on_negative_values(scaled_down, _BITS)
+        powers[radius + 1 :] = 0
+        return powers, times_pot(powers, -12)
+
+    powers, summands = b.once("tables", make)
+    rows = partial(_byte_rows, b.input(0).shape[-1], powers, summands, b.outputs[0].dtype)
+    return _in_rows(b, rows, (np.uint8, np.int64))
+
+
+def _distance(x: Array, depth: int) -> tuple[Array, Array]:
+    """Views of x as rows, and as rows of unsigned bit patterns: the maximum less x fits those."""
+    rows = x.reshape(-1, depth)
+    return rows, rows.view(f"u{x.itemsize}")
+
+
+def _byte_rows(
+    depth: int,
+    powers: Array,
+    summands: Array,
+    dtype: DType,
+    x: Array,
+    y: Array,
+    below: Array,
+    work: Array,
+) -> Run:
+    source, bits = _distance(x, depth)
+    target, index = work.reshape(-1, depth), below.reshape(-1, depth)
+    low, high = dtype.range()
+
+    def run() -> None:
+        most = np.maximum.reduce(source, axis=1, keepdims=True)
+        np.subtract(most.view(np.uint8), bits, out=index)
+        summands.take(below, out=work, mode="wrap")
+        inverse, over_unit = reciprocal(np.add.reduce(target, axis=1, keepdims=True), 12)
+        exponent = over_unit + 31 - dtype.bits
+        powers.take(below, out=work, mode="wrap")
+        np.multiply(target, inverse, out=target)
+        np.add(work, 1 << 30, out=work)
+        np.right_shift(work, 31, out=work)
+        np.add(target, (1 << exponent) >> 1, out=target)
+        np.right_shift(target, exponent, out=target)
+        np.add(work, low, out=work)
+        np.minimum(work, high, out=work)
+        np.copyto(y, work, casting="unsafe")
+
+    return run
+
+
+def _bind_log_bytes(b: Binding) -> Run | None:
+    def make() -> tuple[Array, Array, int, int, int]:
+        scaled_down, radius, q, shift = _scaled_differences(b.input(0).scale, 1.0)
+        summands = times_pot(exp_on_negative_values(scaled_down, _BITS), -12)
+        summands[radius + 1 :] = 0
+        # all 256 differences this time: the second threshold is another one
+        differences = multiply_by_quantized_multiplier(-np.arange(256), q, shift)
+        back = quantize_multiplier((1 << (31 - shift)) / q)
+        return summands, differences, radius, *back
+
+    rows = partial(_log_byte_rows, b.input(0).shape[-1], b.once("tables", make), b.outputs[0].dtype)
+    return _in_rows(b, rows, (np.uint8, np.int64))
+
+
+def _log_byte_rows(
+    depth: int,
+    tables: tuple[Array, Array, int, int, int],
+    dtype: DType,
+    x: Array,
+    y: Array,
+    below: Array,
+    work: Array,
+) -> Run:
+    summands, differences, radius, q, shift = tables
+    source, bits = _distance(x, depth)
+    target, index = work.reshape(-1, depth), below.reshape(-1, depth)
+    stored = y.reshape(-1, depth)
+    low, high = dtype.range()
+
+    def run() -> None:
+        most = np.maximum.reduce(source, axis=1, keepdims=True)
+        np.subtract(most.view(np.uint8), bits, out=index)
+        summands.take(below, out=work, mode="wrap")
+        log_sum = log_of_q12(np.add.reduce(target, axis=1, keepdims=True))
+        least = multiply_by_quantized_multiplier(log_sum - (1 << 31), q, shift)
+        threshold = np.maximum(-radius - 1, least)
+        differences.take(below, out=work, mode="wrap")
+        result = rounding_divide_by_pot(target - log_sum, 31 - _BITS - 4) + high
+        np.clip(result, low, high, out=result)
+        np.copyto(result, low, where=index >= -threshold)
+        np.copyto(stored, result, casting="unsafe")
+
+    return run
+
+
+# -- int16
+
+
+def _bind_int16(b: Binding) -> Run | None:
+    def make() -> tuple[Array, Array]:
+        span = np.float64(65535)
+        ratio = float(np.float32(b.input(0).scale) * np.float32(b.options.beta)) / (10.0 / 65535.0)
+        exponential = interpolate(interpolation_points(np.exp, 10 / span, 32767, 2 / span, 0))
+        below = -np.arange(65536, dtype=np.int64)
+        at = multiply_by_quantized_multiplier(below, *quantize_multiplier(ratio)) + 32767
+        powers = exponential[np.clip(at, -32768, 32767).astype(np.int16).view(np.uint16)]
+        inverse = interpolate(
+            interpolation_points(lambda v: 1 / (1 + v), 1 / span, -32768, 2 / span, 0)
+        )
+        return powers.astype(np.int64), inverse.astype(np.int64)
+
+    powers, inverse = b.once("tables", make)
+    rows = partial(_int16_rows, b.input(0).shape[-1], powers, inverse)
+    return _in_rows(b, rows, (np.uint16, np.int64))
+
+
+def _int16_rows(
+    depth: int, powers: Array, inverses: Array, x: Array, y: Array, below: Array, work: Array
+) -> Run:
+    source, bits = _distance(x, depth)
+    target, index = work.reshape(-1, depth), below.reshape(-1, depth)
+
+    def run() -> None:
+        most = np.maximum.reduce(source, axis=1, keepdims=True)
+        np.subtract(most.view(np.uint16), bits, out=index)
+        powers.take(below, out=work, mode="wrap")
+        total = np.add.reduce(target, axis=1, keepdims=True)
+        leading = leading_zeros(total)
+        normal = ((total << (leading - 1)) + (1 << 13)) >> 14
+        at = np.clip(normal - (3 << 15), -32768, 32767).astype(np.int16)
+        right = 31 - leading
+        np.multiply(target, inverses[at.view(np.uint16)], out=target)
+        np.add(target, (1 << right) >> 1, out=target)
+        np.right_shift(target, right, out=target)
+        np.clip(work, 0, 32767, out=work)
+        np.copyto(y, work, casting="unsafe")
+
+    return run
+
+
+def _bind(b: Binding) -> Run | None:
+    if b.input(0).dtype is DType.INT16:
+        return _bind_int16(b)
+    return _bind_bytes(b) if b.input(0).dtype in _BYTES else _bind_float(b)
+
+
+def _bind_log(b: Binding) -> Run | None:
+    return _bind_log_bytes(b) if b.input(0).dtype in _BYTES else _bind_log_float(b)
+
+
+_softmax: Bind = in_float32(_bind)
+_log_softmax: Bind = in_float32(_bind_log)
+
+OPS: Mapping[str, Registration] = {
+    "SOFTMAX": op("SOFTMAX", _infer, _softmax, versions=(1, 4), inplace=(0,)),
+    "LOG_SOFTMAX": op("LOG_SOFTMAX", _infer, _log_softmax, versions=(1, 2), inplace=(0,)),
+}
