@@ -84,8 +84,8 @@ def _at(values: Array, place: Array, axis: int) -> Array:
 def _arg_of_numbers(rows: Array, largest: bool, inner: int) -> Array:
     """Place of the extreme along the last dimension where there are NaN: they do not count.
 
-    One exception is taken over from the peer. Along a contiguous axis it compares four lanes, element
-    i in lane i % 4, and a lane of NaN only can spoil the comparison: [nan, 1, 2, 3] gives 0.
+    One exception is taken over from the peer. Along a contiguous axis it compares four lanes,
+    element i in lane i % 4, and a lane of NaN only can spoil this: [nan, 1, 2, 3] gives 0.
     """
     rows = rows if largest else -rows
     whole = rows.shape[-1] // 4 * 4
@@ -108,7 +108,7 @@ def _arg_of_numbers(rows: Array, largest: bool, inner: int) -> Array:
 
 
 def _best_number(rows: Array) -> tuple[Array, Array]:
-    """Place and value of the first largest element that is a number; 0 and NaN where all are NaN."""
+    """Place and value of the first largest number of each row; 0 and NaN where there is none."""
     place = np.argmax(np.where(np.isnan(rows), -np.inf, rows), -1)
     # -inf stands for the NaN before it
     lost = np.isnan(_at(rows, place, -1)[..., 0])
