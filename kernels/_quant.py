@@ -70,7 +70,7 @@ def multiply_by_quantized_multiplier(a: Array, q: Array | int, shift: Array | in
 
 
 def multiply_by_quantized_multiplier_64(a: Array, q: Array | int, shift: Array | int) -> Array:
-    """The form for 48-bit accumulators (16x8 kernels): q reduced to 16 bits, one rounding; int64."""
+    """The form for 48-bit accumulators (16x8 kernels): q has 16 bits, one rounding; int64."""
     q64 = np.asarray(q, np.int64)
     reduced = np.where(q64 < 0x7FFF0000, (q64 + (1 << 15)) >> 16, np.int64(0x7FFF))
     total = 15 - np.asarray(shift, np.int64)
