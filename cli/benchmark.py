@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -12,13 +11,14 @@ import click
 import numpy as np
 from rich.console import Console
 
+from ..runtime.profile import Profile
 from . import show
 from .failures import EXIT_CODES, reported
 from .options import input_options, model_argument
-from .profile import Record, chrome_trace, summary
 from .session import Session
 
 SECONDS = 2.0
+PROFILED_RUNS = 20
 
 EPILOG = f"""\b
 Inputs that are not given are made up, as by NAME=random.
@@ -57,7 +57,7 @@ def command(
         allocate = session.allocate(session.load_inputs())
         first = session.invoke()
         times = _steady(session, warmup, runs, first)
-        records = session.profile(max(3, min(20, len(times)))) if profile or trace else []
+        recorded = _profile(session, min(PROFILED_RUNS, len(times))) if profile or trace else None
         memory = asdict(session.interpreter.memory)
         threads = session.interpreter.num_threads
     result: dict[str, Any] = {
@@ -70,15 +70,15 @@ def command(
         "steady_seconds": _statistics(times),
         "memory_bytes": memory,
     }
-    if profile:
-        result["profile"] = summary(records)
-    if trace:
-        trace.write_text(json.dumps(chrome_trace(records)), encoding="utf-8")
+    if profile and recorded is not None:
+        result["profile"] = _summary(recorded, min(PROFILED_RUNS, len(times)))
+    if trace and recorded is not None:
+        trace.write_text(recorded.chrome_trace(), encoding="utf-8")
         result["trace"] = str(trace)
     if as_json:
         show.print_json(result)
     else:
-        _print(show.console(), result, records if profile else [])
+        _print(show.console(), result)
 
 
 def _steady(session: Session, warmup: int, runs: int | None, first: float) -> list[float]:
@@ -89,6 +89,43 @@ def _steady(session: Session, warmup: int, runs: int | None, first: float) -> li
     runs = runs or max(5, min(1000, int(SECONDS / max(estimate, 1e-6))))
     with show.progress() as bar:
         return [session.invoke() for _ in bar.track(range(runs), description="invoke")]
+
+
+def _profile(session: Session, runs: int) -> Profile:
+    with session.interpreter.profile() as profile:
+        for _ in range(runs):
+            session.invoke()
+    return profile
+
+
+def _summary(profile: Profile, runs: int) -> dict[str, Any]:
+    """Calls and seconds of one run by operator and by node, the slowest first."""
+    total = profile.total or 1
+    return {
+        "runs": runs,
+        "operators": [
+            {
+                "op": o.op,
+                "nodes": o.nodes,
+                "calls": o.calls / runs,
+                "seconds": o.own / runs * 1e-9,
+                "share": o.share,
+            }
+            for o in profile.by_op()
+        ],
+        "nodes": [
+            {
+                "subgraph": n.subgraph,
+                "node": n.node,
+                "op": n.op,
+                "output": n.name,
+                "calls": n.calls / runs,
+                "seconds": n.own / runs * 1e-9,
+                "share": n.own / total,
+            }
+            for n in sorted(profile.nodes(), key=lambda n: -n.own)
+        ],
+    }
 
 
 def _statistics(times: Sequence[float]) -> dict[str, Any]:
@@ -113,7 +150,7 @@ def _memory_text(memory: dict[str, int]) -> str:
     )
 
 
-def _print(out: Console, result: dict[str, Any], records: Sequence[Record]) -> None:
+def _print(out: Console, result: dict[str, Any]) -> None:
     steady, memory = result["steady_seconds"], result["memory_bytes"]
     threads = result["threads"]
     rows: list[tuple[str, Any]] = [
@@ -130,18 +167,23 @@ def _print(out: Console, result: dict[str, Any], records: Sequence[Record]) -> N
         ("memory", _memory_text(memory)),
     ]
     out.print(show.facts(rows))
-    if not records:
-        return
     out.print()
+    if "profile" in result:
+        _print_profile(out, result["profile"])
+    if "trace" in result:
+        out.print(f"[dim]trace written to[/] {result['trace']}[dim], for ui.perfetto.dev[/]")
+
+
+def _print_profile(out: Console, profile: dict[str, Any]) -> None:
     rows_by_op = (
         (
             show.name(entry["op"]),
-            entry["calls"],
+            f"{entry['calls']:g}",
             show.seconds(entry["seconds"]),
             f"{entry['share']:.1%}",
             show.bar(entry["share"]),
         )
-        for entry in result["profile"]["operators"]
+        for entry in profile["operators"]
     )
     columns = ("operator", ">calls", ">per run", ">share", "")
     out.print(show.table("Time by operator", columns, rows_by_op))
@@ -153,9 +195,7 @@ def _print(out: Console, result: dict[str, Any], records: Sequence[Record]) -> N
             f"{entry['share']:.1%}",
             show.name(entry["output"]),
         )
-        for entry in result["profile"]["nodes"][:10]
+        for entry in profile["nodes"][:10]
     )
     columns = (">node", "operator", ">per run", ">share", "makes")
     out.print(show.table("Slowest nodes", columns, slowest))
-    if "trace" in result:
-        out.print(f"[dim]trace written to[/] {result['trace']}[dim], for ui.perfetto.dev[/]")

@@ -110,7 +110,7 @@ def _shifted(x: Array, rng: np.random.Generator) -> Array:
     return padded[np.arange(len(x))[:, None, None], rows[:, :, None], columns[:, None, :]]
 
 
-def train(x: Array, labels: Array, *, epochs: int, seed: int) -> Iterator[Params]:
+def train(x: Array, labels: Array, epochs: int, seed: int) -> Iterator[Params]:
     """Adam on batches of 64 with a falling rate; yields the parameters after each epoch."""
     rng = np.random.default_rng(seed)
     params = new_params(rng)
