@@ -62,12 +62,12 @@ def pack_integers(
     """Packs integer weights for products with integers from low to high."""
     matrices = weights.reshape(groups, weights.shape[0] // groups, -1).swapaxes(1, 2)
     matrices = matrices.astype(np.int64)
-    bound = _largest_sum(matrices, low, high)
+    bound = largest_sum(matrices, low, high)
     depth = matrices.shape[1]
     for parts in range(1, 9):
         edges = [depth * i // parts for i in range(parts + 1)]
         cuts = tuple(slice(a, b) for a, b in itertools.pairwise(edges))
-        if all(_largest_sum(matrices[:, c], low, high) <= EXACT for c in cuts):
+        if all(largest_sum(matrices[:, c], low, high) <= EXACT for c in cuts):
             dtype: Any = np.float32
             break
     else:
@@ -75,7 +75,7 @@ def pack_integers(
     return Packed(tuple(np.array(m, dtype, order=order) for m in matrices), cuts, bound)
 
 
-def _largest_sum(matrices: Array, low: int, high: int) -> int:
+def largest_sum(matrices: Array, low: int, high: int) -> int:
     """Largest absolute value that any part of a sum of products can reach."""
     above = np.maximum(matrices, 0).sum(axis=1)
     below = np.minimum(matrices, 0).sum(axis=1)

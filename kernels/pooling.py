@@ -178,7 +178,7 @@ def _counts(window: Window, rows: slice) -> Array:
         first = np.arange(outputs.start, outputs.stop) * window.stride[axis] - window.before[axis]
         last = np.minimum(first + window.kernel[axis], window.size[axis])
         found.append(last - np.maximum(first, 0))
-    counts = np.multiply.outer(found[0], found[1])[:, :, None]
+    counts: Array = np.multiply.outer(found[0], found[1])[:, :, None]
     same = counts.size and (counts == counts.flat[0]).all()
     return counts[:1, :1] if same else counts
 
