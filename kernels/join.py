@@ -160,6 +160,7 @@ def _unpack(node: NodeSpec) -> list[Shape | None]:
 def _bind_unpack(b: Binding) -> Run | None:
     x = b.xi(0)
     apart = np.moveaxis(x, axis_of(b, b.options.axis, x.ndim), 0)
+    # the ellipsis makes even one element a view
     return copies([(y, apart[i, ...]) for i, y in enumerate(b.y)])
 
 

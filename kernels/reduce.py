@@ -267,7 +267,8 @@ def _quantized_prod(b: Binding, f: Folded) -> Run:
     multiplier, shift = quantize_multiplier(x.scale / float(np.power(y.scale, 1.0 / f.count)))
     kept = [i for i in range(f.x.ndim) if i not in f.axes]
     x_terms = f.x.transpose(*f.axes, *kept)
-    terms = [x_terms[i] for i in np.ndindex(x_terms.shape[: len(f.axes)])]
+    # the ellipsis makes even one element a view
+    terms = [x_terms[(*i, ...)] for i in np.ndindex(x_terms.shape[: len(f.axes)])]
     out = f.y.reshape([f.x.shape[i] for i in kept])
 
     def rescaled(value: Array) -> Array:

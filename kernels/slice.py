@@ -152,7 +152,8 @@ def _bind_strided_slice(b: Binding) -> Run | None:
                     f"shape {list(x.shape)}, is out of bounds"
                 )
             axis += entry is not None
-        part = x[tuple(map(_numpy_index, entries))]
+        # the ellipsis makes even one element a view
+        part = x[(*map(_numpy_index, entries), ...)]
         if part.shape != y.shape:
             raise OpError(
                 f"STRIDED_SLICE with offset runs past the end of {b.input(0).name!r}, "
