@@ -10,6 +10,7 @@ from .graph import Graph, resolve
 from .model import InvalidModelError, Model
 from .resolver import OpResolver
 from .schema import VERSION
+from .subgraph import NodeError
 from .unresolved import describe_builtins
 
 
@@ -72,16 +73,19 @@ def build_graph(
     for subgraph in model.subgraphs:
         if "tensors" in subgraph.missing:
             raise BuildError(f"Did not get tensors in subgraph {subgraph.index}.")
-    return Graph(
-        model,
-        resolver,
-        threads=threads,
-        preserve_all=preserve_all,
-        keep=keep,
-        weights=weights,
-        report=report,
-        resolved=resolved,
-    )
+    try:
+        return Graph(
+            model,
+            resolver,
+            threads=threads,
+            preserve_all=preserve_all,
+            keep=keep,
+            weights=weights,
+            report=report,
+            resolved=resolved,
+        )
+    except NodeError as e:
+        raise BuildError(f"Failed to initialize kernel. {e}") from e
 
 
 def _check_codes(model: Model) -> None:

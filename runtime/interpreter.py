@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import enum
 import os
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, field
-from difflib import get_close_matches
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..kernels.api import Registration
 from ..kernels.types import Array
-from . import details
 from .build import build_graph, load_model, open_model
 from .delegate import find_delegates
-from .graph import Graph, Memory
+from .described import Described
 from .guard import Guard
 from .model import Model
 from .named import Call, Names, PositionalInputWarning
-from .resize import explain
-from .resolver import BuiltinOpResolver, MutableOpResolver, OpResolver, with_custom_ops
+from .resize import check_resize, explain
+from .resolver import MutableOpResolver, OpResolver
+from .settings import CustomOps, OpResolverType, Settings, check_keep, make_resolver
 from .subgraph import LiveSubgraph, NodeError
-from .tensor import ARENA, FOLDED, MMAP, LiveTensor
+from .tensor import ARENA, LiveTensor
 from .values import check_shape, convert, get_value, readable, set_value, writable
 from .views import Views
 
@@ -34,35 +30,8 @@ if TYPE_CHECKING:
     from .profile import Profile
     from .signature_runner import SignatureRunner
 
-CustomOps = Mapping[str, Registration | Callable[..., Any]]
 
-
-@enum.unique
-class OpResolverType(enum.Enum):
-    """TensorFlow Lite's choices of kernels. All mean the same here: one set, with the reference kernels' numbers."""
-
-    AUTO = 0
-    BUILTIN = 1
-    BUILTIN_REF = 2
-    BUILTIN_WITHOUT_DEFAULT_DELEGATES = 3
-
-
-@dataclass(frozen=True, kw_only=True)
-class Settings:
-    """How an interpreter was asked to be; a clone is made with the same."""
-
-    op_resolver: OpResolver
-    num_threads: int | None = None
-    delegates: Sequence[Any] = ()
-    preserve_all: bool = False
-    keep: tuple[str | int, ...] = ()
-    compress_zero_points: bool = False
-    quantize_inputs: bool = False
-    dequantize_outputs: bool = False
-    report: Callable[[str], None] | None = field(default=None, repr=False)
-
-
-class Interpreter:
+class Interpreter(Described):
     """Runs a `.tflite` model.
 
     The calls of `tf.lite.Interpreter` are steps that belong together (`allocate_tensors`, `set_tensor`, `invoke`,
@@ -121,7 +90,7 @@ class Interpreter:
         if delegates is not None and experimental_delegates is not None:
             raise ValueError("give `delegates` or `experimental_delegates`, not both")
         settings = Settings(
-            op_resolver=self._make_resolver(op_resolver, custom_ops),
+            op_resolver=make_resolver(op_resolver, custom_ops, self._custom_op_registerers),
             num_threads=num_threads,
             delegates=find_delegates(
                 delegates if delegates is not None else experimental_delegates
@@ -154,7 +123,7 @@ class Interpreter:
         """An interpreter for a model that is open already."""
         self = cls.__new__(cls)
         settings = Settings(
-            op_resolver=op_resolver or BuiltinOpResolver(),
+            op_resolver=make_resolver(op_resolver, None),
             num_threads=num_threads,
             delegates=find_delegates(delegates),
             preserve_all=experimental_preserve_all_tensors,
@@ -180,11 +149,11 @@ class Interpreter:
             weights=weights,
             report=settings.report,
         )
-        self._open: Graph | None = graph
+        self._open = graph
         self._finalize = weakref.finalize(self, graph.close)
         self._guard = Guard()
         self._views = Views()
-        self._check_keep()
+        check_keep(graph, settings.keep)
         self._names = Names(graph)
         self._warn_of_positions = self._names.ambiguous_inputs() is not None
         if settings.delegates:
@@ -194,47 +163,7 @@ class Interpreter:
                 "delegates=[] runs on numpy."
             )
 
-    def _make_resolver(
-        self, op_resolver: OpResolver | None, custom_ops: CustomOps | None
-    ) -> OpResolver:
-        resolver = BuiltinOpResolver() if op_resolver is None else op_resolver
-        if self._custom_op_registerers:
-            added = MutableOpResolver()
-            for registerer in self._custom_op_registerers:
-                if isinstance(registerer, str):
-                    raise ValueError(
-                        f"Looking up symbol '{registerer}' failed with error 'no shared library is loaded'. "
-                        "Give a function that takes a MutableOpResolver and adds ops to it."
-                    )
-                registerer(added)
-            resolver = with_custom_ops(resolver, added)
-        if custom_ops:
-            from .custom import as_registration
-
-            added = MutableOpResolver()
-            for name, op in custom_ops.items():
-                added.add_custom(name, as_registration(name, op))
-            resolver = with_custom_ops(resolver, added)
-        return resolver
-
-    def _check_keep(self) -> None:
-        known = {t.name for s in self._graph.subgraphs for t in s.tensors}
-        count = len(self._graph.subgraphs[0].tensors)
-        for item in self._settings.keep:
-            if isinstance(item, str) and item not in known:
-                close = get_close_matches(item, known, 3)
-                hint = f" Did you mean {', '.join(map(repr, close))}?" if close else ""
-                raise ValueError(f"keep: the model has no tensor named {item!r}.{hint}")
-            if not isinstance(item, str) and not 0 <= item < count:
-                raise ValueError(f"keep: {item} is no tensor; there are {count}")
-
     # -- life
-
-    @property
-    def _graph(self) -> Graph:
-        if self._open is None:
-            raise ValueError("Interpreter was not initialized: it is closed.")
-        return self._open
 
     def close(self) -> None:
         """Frees the ops' user data and the memory. Later calls raise ValueError; closing again does nothing."""
@@ -284,41 +213,8 @@ class Interpreter:
             if shape.ndim != 1:
                 raise ValueError(f"Shape should be 1D instead of {shape.ndim}.")
             subgraph = self._graph.subgraphs[0]
-            self._check_resize(subgraph, input_index, shape.tolist(), strict)
+            check_resize(subgraph, input_index, shape.tolist(), strict)
             subgraph.resize_tensor(input_index, shape.tolist())
-
-    def _check_resize(
-        self, subgraph: LiveSubgraph, index: int, shape: list[int], strict: bool
-    ) -> None:
-        count = len(subgraph.tensors)
-        if not 0 <= index < count:
-            raise RuntimeError(
-                f"tensor_index < context_.tensors_size && tensor_index >= 0 was not true: there is no tensor {index}, the "
-                f"model has {count}"
-            )
-        tensor = subgraph.tensors[index]
-        if index not in subgraph.input_indices:
-            raise RuntimeError(
-                f"Attempting to resize a fixed-size tensor. Tensor {index} {tensor.name!r} is no input of the model"
-            )
-        if min(shape, default=0) < 0:
-            raise RuntimeError(
-                f"the shape {shape} for input {index} {tensor.name!r} has a negative dimension"
-            )
-        if not strict:
-            return
-        signature = tensor.shape_signature or tensor.declared_shape
-        if len(signature) != len(shape):
-            raise RuntimeError(
-                f"tensor->dims->size != dims.size() ({len(signature)} != {len(shape)}): input {index} {tensor.name!r} keeps "
-                "its rank"
-            )
-        for i, (fixed, wanted) in enumerate(zip(signature, shape, strict=True)):
-            if fixed not in (-1, wanted):
-                raise RuntimeError(
-                    f"Attempting to resize dimension {i} of tensor {index} with value {fixed} to {wanted}. "
-                    "ResizeInputTensorStrict only allows mutating unknown dimensions identified by -1."
-                )
 
     def set_tensor(self, tensor_index: int, value: Any) -> None:
         """Copies a value into an input (or a variable). ValueError where type or shape do not fit."""
@@ -393,7 +289,7 @@ class Interpreter:
             try:
                 for t, array in values:
                     if t.shape != array.shape:
-                        self._check_resize(subgraph, t.index, list(array.shape), False)
+                        check_resize(subgraph, t.index, list(array.shape), False)
                         subgraph.resize_tensor(t.index, array.shape)
                 self._allocate(subgraph)
             except Exception:
@@ -412,32 +308,7 @@ class Interpreter:
                 for name, i in call.outputs.items()
             }
 
-    # -- what is in the model
-
-    def get_input_details(self) -> list[details.TensorDetails]:
-        return [self._get_tensor_details(i, 0) for i in self._graph.subgraphs[0].input_indices]
-
-    def get_output_details(self) -> list[details.TensorDetails]:
-        return [self._get_tensor_details(i, 0) for i in self._graph.subgraphs[0].output_indices]
-
-    def get_tensor_details(self, subgraph_index: int = 0) -> list[details.TensorDetails]:
-        count = self.num_subgraphs()
-        if not 0 <= subgraph_index < count:
-            raise ValueError(
-                f"subgraph_index is out of range: {subgraph_index} for the model, which has {count} subgraphs."
-            )
-        tensors = self._graph.subgraphs[subgraph_index].tensors
-        return [self._get_tensor_details(i, subgraph_index) for i in range(len(tensors))]
-
-    def num_subgraphs(self) -> int:
-        return len(self._graph.subgraphs)
-
-    def get_signature_list(self) -> dict[str, dict[str, list[str]]]:
-        """Names of the inputs and outputs of each signature, sorted as in TensorFlow Lite."""
-        return {
-            key: {side: list(tensors) for side, tensors in signature.items()}
-            for key, signature in self._get_full_signature_list().items()
-        }
+    # -- other ways to run
 
     def get_signature_runner(self, signature_key: str | None = None) -> SignatureRunner:
         """A callable for a signature; None where the model has only one."""
@@ -453,76 +324,11 @@ class Interpreter:
             signature_key = next(iter(signatures))
         return SignatureRunner(self, signature_key)
 
-    @property
-    def nodes(self) -> list[dict[str, Any]]:
-        """The nodes of the main subgraph: `get_node_details()`."""
-        return self.get_node_details()
-
-    def get_node_details(self, subgraph_index: int = 0) -> list[dict[str, Any]]:
-        """All there is to know of each node, its attributes included: see `runtime.details.node_details`."""
-        subgraph = self._subgraph(subgraph_index)
-        return [details.node_details(subgraph, i) for i in range(len(subgraph.nodes))]
-
-    @property
-    def variables(self) -> dict[str, Any]:
-        """Copies of the variable tensors' values, by name: the state that one invoke leaves to the next."""
-        with self._guard.step("variables"):
-            return {
-                t.name: get_value(t)
-                for s in self._graph.subgraphs
-                for t in s.tensors
-                if t.variable and t.array_or_none is not None
-            }
-
-    @property
-    def num_threads(self) -> int:
-        """Threads in use: what was asked for, or the number of CPUs this process may use."""
-        return self._graph.pool.threads
-
-    @property
-    def memory(self) -> Memory:
-        """Bytes held, by kind."""
-        return self._graph.memory()
-
     def profile(self) -> Profile:
         """Times of each op while the context is open: `with interpreter.profile() as profile: interpreter.invoke()`."""
         from .profile import Profile
 
         return Profile(self._graph)
-
-    @property
-    def experimental_compress_quantization_zero_points(self) -> bool:
-        return self._settings.compress_zero_points
-
-    def _get_full_signature_list(self) -> dict[str, dict[str, dict[str, int]]]:
-        return {
-            s.key: {
-                "inputs": dict(sorted(s.inputs.items())),
-                "outputs": dict(sorted(s.outputs.items())),
-            }
-            for s in self._graph.model.signatures
-        }
-
-    def _get_tensor_details(self, tensor_index: int, subgraph_index: int) -> details.TensorDetails:
-        index = int(tensor_index)
-        self._tensor(index, int(subgraph_index))
-        return details.tensor_details(
-            self._graph.subgraphs[int(subgraph_index)], index, self._settings.compress_zero_points
-        )
-
-    def _get_op_details(self, op_index: int) -> dict[str, Any]:
-        subgraph = self._graph.subgraphs[0]
-        if not 0 <= op_index < len(subgraph.nodes):
-            raise ValueError(
-                f"Invalid node index {op_index}: the model has {len(subgraph.nodes)} nodes"
-            )
-        return details.op_details(subgraph, op_index)
-
-    def _get_ops_details(self) -> list[dict[str, Any]]:
-        return [self._get_op_details(i) for i in range(len(self._graph.subgraphs[0].nodes))]
-
-    def _native_handle(self) -> int:
-        raise NotImplementedError("this interpreter is Python: there is no tflite::Interpreter")
 
     # -- helpers
 
@@ -531,26 +337,6 @@ class Interpreter:
             subgraph.allocate()
         except NodeError as e:
             raise explain(subgraph, e) from e
-
-    def _subgraph(self, index: int) -> LiveSubgraph:
-        subgraphs = self._graph.subgraphs
-        if not 0 <= index < len(subgraphs):
-            raise ValueError(
-                f"Invalid subgraph index {index} exceeds max subgraph index {len(subgraphs)}"
-            )
-        return subgraphs[index]
-
-    def _tensor(self, index: int, subgraph_index: int = 0) -> LiveTensor:
-        tensors = self._subgraph(subgraph_index).tensors
-        if not isinstance(index, int | np.integer):
-            raise TypeError(
-                f"a tensor is given by its number, not by {index!r}; run() and get_signature_runner() take names"
-            )
-        if not 0 <= index < len(tensors):
-            raise ValueError(
-                f"Invalid tensor index {index} exceeds max tensor index {len(tensors)}"
-            )
-        return tensors[index]
 
     def _check_kept(self, tensor: LiveTensor, subgraph: LiveSubgraph) -> None:
         if tensor.allocation != ARENA or self._settings.preserve_all:

@@ -1,6 +1,8 @@
-"""What to say when a model cannot take the shape that its input was given."""
+"""Other shapes for inputs: which may be asked for, and what to say when the model cannot take one."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from .subgraph import LiveSubgraph, NodeError
 from .tensor import FOLDED, MMAP
@@ -26,6 +28,7 @@ def explain(subgraph: LiveSubgraph, error: NodeError) -> NodeError:
         and t.dtype.is_integer
         and t.quant is None
         and t.const.size <= MOST_VALUES
+        and repr(t.name) not in str(error)
     ]
     for t in pins:
         assert t.const is not None
@@ -34,3 +37,41 @@ def explain(subgraph: LiveSubgraph, error: NodeError) -> NodeError:
             "this model cannot be resized so, unless it is converted with that dimension unknown (-1)."
         )
     return NodeError(text, error.subgraph, error.node, error.op)
+
+
+def check_resize(subgraph: LiveSubgraph, index: int, shape: Sequence[int], strict: bool) -> None:
+    """RuntimeError unless tensor `index` is an input that may get this shape.
+
+    With `strict` only dimensions that are -1 in its shape signature may change.
+    """
+    count = len(subgraph.tensors)
+    if not 0 <= index < count:
+        raise RuntimeError(
+            "tensor_index < context_.tensors_size && tensor_index >= 0 was not true: "
+            f"there is no tensor {index}, the model has {count}"
+        )
+    tensor = subgraph.tensors[index]
+    if index not in subgraph.input_indices:
+        raise RuntimeError(
+            "Attempting to resize a fixed-size tensor. "
+            f"Tensor {index} {tensor.name!r} is no input of the model"
+        )
+    if min(shape, default=0) < 0:
+        raise RuntimeError(
+            f"the shape {list(shape)} for input {index} {tensor.name!r} has a negative dimension"
+        )
+    if not strict:
+        return
+    signature = tensor.shape_signature or tensor.declared_shape
+    if len(signature) != len(shape):
+        raise RuntimeError(
+            f"tensor->dims->size != dims.size() ({len(signature)} != {len(shape)}): "
+            f"input {index} {tensor.name!r} keeps its rank"
+        )
+    for i, (fixed, wanted) in enumerate(zip(signature, shape, strict=True)):
+        if fixed not in (-1, wanted):
+            raise RuntimeError(
+                f"Attempting to resize dimension {i} of tensor {index} with value {fixed} to "
+                f"{wanted}. ResizeInputTensorStrict only allows mutating unknown dimensions "
+                "identified by -1."
+            )

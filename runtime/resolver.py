@@ -165,11 +165,6 @@ class ChainedResolver:
         return _union(r for r in ranges if r)
 
 
-def with_custom_ops(resolver: OpResolver, added: MutableOpResolver) -> OpResolver:
-    """`resolver`, with what was added before it. The resolver itself stays as it is."""
-    return ChainedResolver(added, resolver)
-
-
 def _union(ranges: Iterable[tuple[int, int]]) -> tuple[int, int] | None:
     found = list(ranges)
     return (min(r[0] for r in found), max(r[1] for r in found)) if found else None

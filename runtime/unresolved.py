@@ -39,7 +39,8 @@ def describe(missing: Sequence[Missing], page: str) -> str:
     elif flex:
         lines.append(
             "Select TensorFlow op(s), included in the given model, is(are) not supported by this interpreter. "
-            "Make sure you apply/link the Flex delegate before inference."
+            "Make sure you apply/link the Flex delegate before inference. "
+            "See instructions: https://www.tensorflow.org/lite/guide/ops_select"
         )
     first = (plain or flex or list(missing))[0]
     lines.append(f"{len(missing)} unresolved in all:" if len(missing) > 1 else "It is:")

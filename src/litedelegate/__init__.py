@@ -18,12 +18,14 @@ if TYPE_CHECKING:
     from .kernels.api import Registration as Registration
     from .kernels.api import TensorSpec as TensorSpec
     from .kernels.types import DType as DType
+    from .runtime.builder import ModelBuilder as ModelBuilder
+    from .runtime.builder import Quant as Quant
     from .runtime.custom import custom_op as custom_op
     from .runtime.delegate import Delegate as Delegate
     from .runtime.delegate import load_delegate as load_delegate
     from .runtime.interpreter import Interpreter as Interpreter
     from .runtime.interpreter import InterpreterWithCustomOps as InterpreterWithCustomOps
-    from .runtime.interpreter import OpResolverType as OpResolverType
+    from .runtime.settings import OpResolverType as OpResolverType
     from .runtime.interpreter_builder import ErrorReporter as ErrorReporter
     from .runtime.interpreter_builder import FlatBufferModel as FlatBufferModel
     from .runtime.interpreter_builder import InterpreterBuilder as InterpreterBuilder
@@ -44,15 +46,17 @@ _PLACES = {
         *("Registration", "TensorSpec"),
     ),
     "kernels.types": ("DType",),
+    "runtime.builder": ("ModelBuilder", "Quant"),
     "runtime.custom": ("custom_op",),
     "runtime.delegate": ("Delegate", "load_delegate"),
-    "runtime.interpreter": ("Interpreter", "InterpreterWithCustomOps", "OpResolverType"),
+    "runtime.interpreter": ("Interpreter", "InterpreterWithCustomOps"),
     "runtime.interpreter_builder": ("ErrorReporter", "FlatBufferModel", "InterpreterBuilder"),
     "runtime.model": ("InvalidModelError", "Model"),
     "runtime.named": ("PositionalInputWarning",),
     "runtime.resolver": (
         *("BuiltinOperator", "BuiltinOpResolver", "MutableOpResolver", "OpResolver"),
     ),
+    "runtime.settings": ("OpResolverType",),
     "runtime.signature_runner": ("SignatureRunner",),
 }
 _MODULES = {name: module for module, names in _PLACES.items() for name in names}

@@ -1,0 +1,139 @@
+"""What an interpreter tells of its model and of itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from . import details
+from .graph import Graph, Memory
+from .guard import Guard
+from .settings import Settings
+from .subgraph import LiveSubgraph
+from .tensor import LiveTensor
+from .values import get_value
+
+
+class Described:
+    """The reading half of `Interpreter`."""
+
+    _open: Graph | None
+    _settings: Settings
+    _guard: Guard
+
+    @property
+    def _graph(self) -> Graph:
+        if self._open is None:
+            raise ValueError("Interpreter was not initialized: it is closed.")
+        return self._open
+
+    def get_input_details(self) -> list[details.TensorDetails]:
+        return [self._get_tensor_details(i, 0) for i in self._graph.subgraphs[0].input_indices]
+
+    def get_output_details(self) -> list[details.TensorDetails]:
+        return [self._get_tensor_details(i, 0) for i in self._graph.subgraphs[0].output_indices]
+
+    def get_tensor_details(self, subgraph_index: int = 0) -> list[details.TensorDetails]:
+        count = self.num_subgraphs()
+        if not 0 <= subgraph_index < count:
+            raise ValueError(
+                f"subgraph_index is out of range: {subgraph_index} for the model, which has {count} subgraphs."
+            )
+        tensors = self._graph.subgraphs[subgraph_index].tensors
+        return [self._get_tensor_details(i, subgraph_index) for i in range(len(tensors))]
+
+    def num_subgraphs(self) -> int:
+        return len(self._graph.subgraphs)
+
+    def get_signature_list(self) -> dict[str, dict[str, list[str]]]:
+        """Names of the inputs and outputs of each signature, sorted as in TensorFlow Lite."""
+        return {
+            key: {side: list(tensors) for side, tensors in signature.items()}
+            for key, signature in self._get_full_signature_list().items()
+        }
+
+    @property
+    def nodes(self) -> list[dict[str, Any]]:
+        """The nodes of the main subgraph: `get_node_details()`."""
+        return self.get_node_details()
+
+    def get_node_details(self, subgraph_index: int = 0) -> list[dict[str, Any]]:
+        """All there is to know of each node, its attributes included: see `runtime.details.node_details`."""
+        subgraph = self._subgraph(subgraph_index)
+        return [details.node_details(subgraph, i) for i in range(len(subgraph.nodes))]
+
+    @property
+    def variables(self) -> dict[str, Any]:
+        """Copies of the variable tensors' values, by name: the state that one invoke leaves to the next."""
+        with self._guard.step("variables"):
+            return {
+                t.name: get_value(t)
+                for s in self._graph.subgraphs
+                for t in s.tensors
+                if t.variable and t.array_or_none is not None
+            }
+
+    @property
+    def num_threads(self) -> int:
+        """Threads in use: what was asked for, or the number of CPUs this process may use."""
+        return self._graph.pool.threads
+
+    @property
+    def memory(self) -> Memory:
+        """Bytes held, by kind."""
+        return self._graph.memory()
+
+    @property
+    def experimental_compress_quantization_zero_points(self) -> bool:
+        return self._settings.compress_zero_points
+
+    def _get_full_signature_list(self) -> dict[str, dict[str, dict[str, int]]]:
+        return {
+            s.key: {
+                "inputs": dict(sorted(s.inputs.items())),
+                "outputs": dict(sorted(s.outputs.items())),
+            }
+            for s in self._graph.model.signatures
+        }
+
+    def _get_tensor_details(self, tensor_index: int, subgraph_index: int) -> details.TensorDetails:
+        index = int(tensor_index)
+        self._tensor(index, int(subgraph_index))
+        return details.tensor_details(
+            self._graph.subgraphs[int(subgraph_index)], index, self._settings.compress_zero_points
+        )
+
+    def _get_op_details(self, op_index: int) -> dict[str, Any]:
+        subgraph = self._graph.subgraphs[0]
+        if not 0 <= op_index < len(subgraph.nodes):
+            raise ValueError(
+                f"Invalid node index {op_index}: the model has {len(subgraph.nodes)} nodes"
+            )
+        return details.op_details(subgraph, op_index)
+
+    def _get_ops_details(self) -> list[dict[str, Any]]:
+        return [self._get_op_details(i) for i in range(len(self._graph.subgraphs[0].nodes))]
+
+    def _native_handle(self) -> int:
+        raise NotImplementedError("this interpreter is Python: there is no tflite::Interpreter")
+
+    def _subgraph(self, index: int) -> LiveSubgraph:
+        subgraphs = self._graph.subgraphs
+        if not 0 <= index < len(subgraphs):
+            raise ValueError(
+                f"Invalid subgraph index {index} exceeds max subgraph index {len(subgraphs)}"
+            )
+        return subgraphs[index]
+
+    def _tensor(self, index: int, subgraph_index: int = 0) -> LiveTensor:
+        tensors = self._subgraph(subgraph_index).tensors
+        if not isinstance(index, int | np.integer):
+            raise TypeError(
+                f"a tensor is given by its number, not by {index!r}; run() and get_signature_runner() take names"
+            )
+        if not 0 <= index < len(tensors):
+            raise ValueError(
+                f"Invalid tensor index {index} exceeds max tensor index {len(tensors)}"
+            )
+        return tensors[index]

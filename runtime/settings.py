@@ -1,0 +1,76 @@
+"""How an interpreter is asked to be."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any
+
+from ..kernels.api import Registration
+from .graph import Graph
+from .resolver import BuiltinOpResolver, ChainedResolver, MutableOpResolver, OpResolver
+
+CustomOps = Mapping[str, Registration | Callable[..., Any]]
+
+
+@enum.unique
+class OpResolverType(enum.Enum):
+    """TensorFlow Lite's choices of kernels. All mean the same here: one set, with the reference kernels' numbers."""
+
+    AUTO = 0
+    BUILTIN = 1
+    BUILTIN_REF = 2
+    BUILTIN_WITHOUT_DEFAULT_DELEGATES = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How an interpreter was asked to be; a clone is made with the same."""
+
+    op_resolver: OpResolver
+    num_threads: int | None = None
+    delegates: Sequence[Any] = ()
+    preserve_all: bool = False
+    keep: tuple[str | int, ...] = ()
+    compress_zero_points: bool = False
+    quantize_inputs: bool = False
+    dequantize_outputs: bool = False
+    report: Callable[[str], None] | None = field(default=None, repr=False)
+
+
+def make_resolver(
+    base: OpResolver | None, custom_ops: CustomOps | None, registerers: Sequence[Any] = ()
+) -> OpResolver:
+    """`base`, by default all ops of this package, with `custom_ops` and what `registerers` add before it."""
+    resolver: OpResolver = BuiltinOpResolver() if base is None else base
+    if not custom_ops and not registerers:
+        return resolver
+    added = MutableOpResolver()
+    for registerer in registerers:
+        if isinstance(registerer, str):
+            raise ValueError(
+                f"Looking up symbol '{registerer}' failed with error 'no shared library is loaded'. "
+                "Give a function that takes a MutableOpResolver and adds ops to it."
+            )
+        registerer(added)
+    if custom_ops:
+        from .custom import as_registration
+
+        for name, op in custom_ops.items():
+            added.add_custom(name, as_registration(name, op))
+    return ChainedResolver(added, resolver)
+
+
+def check_keep(graph: Graph, keep: Sequence[str | int]) -> None:
+    """ValueError for what is no tensor: a name of any subgraph, or a number of the main one."""
+    known = {t.name for s in graph.subgraphs for t in s.tensors}
+    count = len(graph.subgraphs[0].tensors)
+    for item in keep:
+        if isinstance(item, str) and item not in known:
+            close = get_close_matches(item, known, 3)
+            hint = f" Did you mean {', '.join(map(repr, close))}?" if close else ""
+            raise ValueError(f"keep: the model has no tensor named {item!r}.{hint}")
+        if not isinstance(item, str) and not 0 <= item < count:
+            raise ValueError(f"keep: {item} is no tensor; there are {count}")
