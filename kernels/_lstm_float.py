@@ -14,12 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from ._activation import activation
-from ._hybrid import HybridWeights, RowQuantizer
-from ._lstm_layout import Layout, Sizes, all_constant, state_of, stored
+from ._hybrid import HybridWeights
+from ._lstm_layout import Layout, Sizes, all_constant, state_of
+from ._recurrent import Weights, by_steps, multiply, quantizer, rows, stored
 from .api import Binding
 from .types import Array
 
-Weights = Array | HybridWeights
 # added to the variance in layer normalisation
 _TINY = np.float32(1e-8)
 
@@ -119,25 +119,18 @@ def layer(
     key = f"packed{at.output_state}"
     packed = b.once(key, lambda: _pack(b, at, s)) if constant else None
     h, c = state_of(b, at.output_state, batch), state_of(b, at.cell_state, batch)
-    hybrid = b.xi(at.inputs[3]).dtype.kind != "f"
-
-    def quantizer(rows: int, length: int) -> RowQuantizer | None:
-        asymmetric = b.options.asymmetric_quantize_inputs
-        return RowQuantizer(b.scratch, (rows, length), asymmetric) if hybrid else None
-
-    quantize_x = quantizer(steps * batch, depth)
+    weights = at.inputs[3]
+    quantize_x = quantizer(b, weights, steps * batch, depth)
     quantize_auxiliary = None
     if auxiliary is not None:
-        quantize_auxiliary = quantizer(steps * batch, auxiliary.shape[2])
-    quantize_h = None if s.diagonal else quantizer(batch, s.outputs)
-    quantize_cells = quantizer(batch, n) if s.projection else None
+        quantize_auxiliary = quantizer(b, weights, steps * batch, auxiliary.shape[2])
+    quantize_h = None if s.diagonal else quantizer(b, weights, batch, s.outputs)
+    quantize_cells = quantizer(b, weights, batch, n) if s.projection else None
 
     # what the inputs add to the gates, for all steps
     early = b.scratch((steps * batch, wide))
     added = b.scratch(early.shape) if auxiliary is not None else early
-    in_order = x.flags.c_contiguous
-    each = early.reshape((steps, batch, wide) if in_order else (batch, steps, wide))
-    each = each if in_order else each.swapaxes(0, 1)
+    each = by_steps(early, x)
     z, spare, product = b.scratch((batch, wide)), b.scratch((batch, n)), b.scratch((batch, n))
     z3 = z.reshape(batch, gates, n)
     # with peepholes the output gate waits for the new cell
@@ -159,9 +152,9 @@ def layer(
 
     def run() -> None:
         w = packed if packed is not None else _pack(b, at, s)
-        _multiply(w.inputs, _rows(x), early, quantize_x)
+        multiply(w.inputs, rows(x), early, quantize_x)
         if auxiliary is not None and w.auxiliary is not None:
-            _multiply(w.auxiliary, _rows(auxiliary), added, quantize_auxiliary)
+            multiply(w.auxiliary, rows(auxiliary), added, quantize_auxiliary)
             np.add(early, added, out=early)
         if not s.norm:
             np.add(early, w.bias.reshape(-1), out=early)
@@ -169,7 +162,7 @@ def layer(
             if w.diagonal is not None:
                 np.multiply(h[:, None], w.diagonal, out=z3)
             elif w.recurrent is not None:
-                _multiply(w.recurrent, h, z, quantize_h)
+                multiply(w.recurrent, h, z, quantize_h)
             np.add(z, each[t], out=z)
             if s.peephole:
                 np.multiply(c[:, None], w.peephole, out=peep)
@@ -202,7 +195,7 @@ def layer(
                 np.multiply(spare, output[:, 0], out=h)
             else:
                 np.multiply(spare, output[:, 0], out=spare)
-                _multiply(w.projection, spare, h, quantize_cells)
+                multiply(w.projection, spare, h, quantize_cells)
                 if w.projection_bias is not None:
                     np.add(h, w.projection_bias, out=h)
                 if proj_clip > 0:
@@ -210,20 +203,6 @@ def layer(
             np.copyto(out[t], h)
 
     return run
-
-
-def _multiply(weights: Weights, x: Array, out: Array, quantizer: RowQuantizer | None) -> None:
-    if isinstance(weights, HybridWeights):
-        assert quantizer is not None
-        quantizer(x)
-        weights.multiply(quantizer, out)
-    else:
-        np.matmul(x, weights.T, out=out)
-
-
-def _rows(x: Array) -> Array:
-    """All vectors, as they lie in memory."""
-    return (x if x.flags.c_contiguous else x.swapaxes(0, 1)).reshape(-1, x.shape[-1])
 
 
 def _normalize(v: Array, scale: Array, bias: Array) -> None:

@@ -16,6 +16,7 @@ from ._inverse_sqrt import inverse_sqrt
 from ._lstm_layout import Layout, Sizes, all_constant
 from ._matmul import exact_product, operand_type
 from ._quant import multiply_by_quantized_multiplier, quantize_multiplier
+from ._recurrent import by_steps, rows
 from ._requantize import Requantizer, Scaling
 from .api import Binding, NodeSpec, Run, require
 from .types import Array
@@ -52,7 +53,7 @@ def _order(s: Sizes) -> tuple[int, ...]:
 
 
 def _build(b: Binding, at: Layout, s: Sizes, x: Array, out: Array, scratch: Scratch) -> Run:
-    steps, batch, depth = x.shape
+    steps, batch, _ = x.shape
     n, order = s.cells, _order(s)
     wide = len(order) * n
     f32 = np.float32
@@ -79,15 +80,12 @@ def _build(b: Binding, at: Layout, s: Sizes, x: Array, out: Array, scratch: Scra
     if not s.norm:
         bias += np.concatenate([b.xi(at.bias[g]) for g in order])
     x_zero = b.input(0).zero_point
-    early = scratch((steps, batch, wide), np.int32)
-    in_order = x.flags.c_contiguous
-    stored = early if in_order else early.reshape(batch, steps, wide)
-    each = stored if in_order else stored.swapaxes(0, 1)
-    rows = (x if in_order else x.swapaxes(0, 1)).reshape(-1, depth)
+    early = scratch((steps * batch, wide), np.int32)
+    each = by_steps(early, x)
     from_input = _Product(
-        scratch, rows, stacked(at.inputs), bias, x_zero, *gates(at.inputs, b.input(0).scale)
+        scratch, rows(x), stacked(at.inputs), bias, x_zero, *gates(at.inputs, b.input(0).scale)
     )
-    input_steps = from_input.steps(stored.reshape(-1, wide))
+    input_steps = from_input.steps(early)
     z = scratch((batch, wide), np.int32)
     from_state = _Product(
         scratch,
@@ -178,17 +176,17 @@ class _Product:
         q: Array,
         shift: Array,
     ) -> None:
-        rows, depth = x.shape
+        count, depth = x.shape
         largest = 128 * 128
         kind = operand_type(depth, largest)
         self._scratch, self._x = scratch, x
-        self._values = scratch((rows, depth), kind)
+        self._values = scratch((count, depth), kind)
         self._weights = weights.T.astype(kind)
-        self._total = scratch((rows, len(weights)), kind)
+        self._total = scratch((count, len(weights)), kind)
         self._largest = largest
         offset = bias - zero * weights.sum(axis=1, dtype=np.int64)
         scaling = Scaling(q, shift, offset, 0, -_WIDE, _WIDE)
-        self._requantizer = Requantizer(scratch, rows, scaling, largest * depth)
+        self._requantizer = Requantizer(scratch, count, scaling, largest * depth)
 
     def steps(self, y: Array) -> list[Run]:
         def load() -> None:

@@ -169,12 +169,6 @@ def check(node: NodeSpec, at: Layout, batch: int, depth: int) -> Sizes:
     return s
 
 
-def stored(b: Binding, i: int) -> Array:
-    """Weights as int8 or float32: old files call int8 weights uint8."""
-    array = b.xi(i)
-    return array.view("i1") if array.dtype == "u1" else array
-
-
 def all_constant(b: Binding, at: Layout) -> bool:
     return all(
         spec is None or spec.const is not None

@@ -14,6 +14,7 @@ from ._lstm_layout import (
     present,
     sizes,
 )
+from ._recurrent import sequence
 from .api import Binding, NodeSpec, Run, Shape, op, require, take
 from .types import Array, DType
 
@@ -41,8 +42,8 @@ def _bind_unidirectional(b: Binding) -> Run:
     x, y = b.xi(0), b.y[0]
     if b.op == "LSTM":
         x, y = x[None], y[None]
-    elif not b.options.time_major:
-        x, y = x.swapaxes(0, 1), y.swapaxes(0, 1)
+    else:
+        x, y = (sequence(a, b.options.time_major) for a in (x, y))
     s = sizes(b, UNIDIRECTIONAL)
     if x.dtype == np.int8:
         return _lstm_integer.layer(b, UNIDIRECTIONAL, s, x, y)
@@ -99,7 +100,7 @@ def _bind_bidirectional(b: Binding) -> Run:
         outputs = [b.y[0][..., : forward.outputs], b.y[0][..., forward.outputs :]]
 
     def ordered(a: Array) -> Array:
-        return a if b.options.time_major else a.swapaxes(0, 1)
+        return sequence(a, b.options.time_major)
 
     weighted = b.optional(FORWARD.auxiliary[3]) is not None
     # without weights of its own the auxiliary input is what the backward layer reads
