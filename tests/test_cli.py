@@ -1,0 +1,292 @@
+"""The command line, called as a person calls it: what it prints, what it writes, how it ends."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from litedelegate.cli import main
+from litedelegate.runtime.builder import ModelBuilder
+
+EXAMPLES = Path(__file__).resolve().parent.parent / "examples" / "models"
+FLOAT = EXAMPLES / "digits_f32.tflite"
+INT8 = EXAMPLES / "digits_int8.tflite"
+
+
+class Result(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+Cli = Callable[..., Result]
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
+    def call(*arguments: object) -> Result:
+        with pytest.raises(SystemExit) as end:
+            main([str(a) for a in arguments], prog_name="litedelegate")
+        captured = capsys.readouterr()
+        assert isinstance(end.value.code, int)
+        return Result(end.value.code, captured.out, captured.err)
+
+    return call
+
+
+@pytest.fixture
+def image(tmp_path: Path) -> Path:
+    """A held-out digit as a .npy file of the float model's input."""
+    with np.load(EXAMPLES / "digits_heldout.npz") as held_out:
+        pixels = held_out["images"][0]
+    path = tmp_path / "digit.npy"
+    np.save(path, (pixels / 16).astype(np.float32).reshape(1, 8, 8, 1))
+    return path
+
+
+@pytest.fixture
+def unknown_op(tmp_path: Path) -> Path:
+    """A model with a custom op that nobody knows."""
+    builder = ModelBuilder()
+    graph = builder.subgraph("main")
+    x = graph.input("x", (2,))
+    graph.outputs(graph.custom("Mystery", [x], ("y", (2,), "float32"), options=b"\x01\x02"))
+    path = tmp_path / "unknown.tflite"
+    builder.save(path)
+    return path
+
+
+@pytest.mark.parametrize("command", [(), ("run",), ("inspect",), ("benchmark",)])
+def test_help_has_examples_and_exit_codes(cli: Cli, command: tuple[str, ...]) -> None:
+    got = cli(*command, "--help")
+    assert got.code == 0
+    assert f"litedelegate {command[0] if command else 'inspect'}" in got.out
+    assert "Examples:" in got.out and "Exit codes:" in got.out
+    if not command:
+        assert all(f"  {name} " in got.out for name in ("run", "inspect", "benchmark"))
+
+
+def test_version(cli: Cli) -> None:
+    assert "litedelegate" in cli("--version").out
+
+
+# -- inspect
+
+
+def test_inspect_shows_what_is_in_a_model(cli: Cli) -> None:
+    got = cli("inspect", INT8)
+    assert got.code == 0 and got.err == ""
+    for text in ("CONV_2D", "7 nodes, 15 tensors", "serving_default", "0.00390625 × (q + 128)"):
+        assert text in got.out
+    assert "padding=SAME" not in got.out
+    everything = cli("inspect", INT8, "--all").out
+    for text in ("padding=SAME", "fused_activation_function=RELU", "16 scales along axis 0"):
+        assert text in everything
+
+
+def test_inspect_json_is_the_whole_model(cli: Cli) -> None:
+    got = cli("inspect", INT8, "--json").json
+    (graph,) = got["subgraphs"]
+    assert [n["op"] for n in graph["nodes"]] == [
+        *("CONV_2D", "MAX_POOL_2D", "CONV_2D", "MAX_POOL_2D"),
+        *("RESHAPE", "FULLY_CONNECTED", "SOFTMAX"),
+    ]
+    conv = got["operators"][0]
+    assert (conv["op"], conv["version"], conv["count"], conv["resolved"]) == ("CONV_2D", 3, 2, True)
+    weights = next(t for t in graph["tensors"] if t["name"] == "conv1/weights")
+    assert (weights["kind"], weights["dtype"], weights["bytes"]) == ("constant", "int8", 144)
+    assert len(weights["quantization"]["scale"]) == 16
+    scores = graph["tensors"][graph["outputs"][0]]
+    assert (scores["kind"], scores["shape_signature"]) == ("output", [-1, 10])
+    # conv1 [8,8,16] and the image or pool1 live at the same time
+    assert got["memory"]["arena_estimate"] >= 1024 + 64
+    assert got["memory"]["constants"] > 144
+
+
+def test_inspect_runs_nothing_and_names_unknown_ops(cli: Cli, unknown_op: Path) -> None:
+    got = cli("inspect", unknown_op)
+    assert got.code == 0
+    assert "1 operator not known here: Mystery (custom)" in got.out
+    strict = cli("inspect", unknown_op, "--strict", "--json")
+    assert strict.code == 4
+    assert strict.err == "error: not known here: Mystery\n"
+    assert strict.json["unresolved"] == [
+        {
+            "op": "Mystery",
+            "custom": True,
+            "version": 1,
+            "supported": None,
+            "nodes": [{"subgraph": 0, "node": 0, "option_bytes": 2}],
+        }
+    ]
+
+
+def test_names_from_a_file_cannot_draw_on_the_terminal(cli: Cli, tmp_path: Path) -> None:
+    builder = ModelBuilder(description="\x1b[31mred [bold]")
+    graph = builder.subgraph("main")
+    x = graph.input("[red]in\x1b[2J\n", (1,))
+    graph.outputs(graph.op("ABS", [x], ("out", (1,), "float32")))
+    path = tmp_path / "names.tflite"
+    builder.save(path)
+    out = cli("inspect", path, "--all").out
+    assert "\x1b" not in out
+    assert r"[red]in\x1b[2J\n" in out
+
+
+# -- run
+
+
+def test_run_reads_a_file_and_shows_the_best_classes(cli: Cli, image: Path) -> None:
+    labels = EXAMPLES / "digits_labels.txt"
+    got = cli("run", FLOAT, "--input", image, "--labels", labels, "--top", 2)
+    assert got.code == 0 and got.err == ""
+    with np.load(EXAMPLES / "digits_heldout.npz") as held_out:
+        digit = labels.read_text().split()[held_out["digits"][0]]
+    first, second = (
+        line.split() for line in got.out.splitlines() if line.strip()[:2] in ("1 ", "2 ")
+    )
+    assert first[1] == digit
+    assert float(first[2]) > float(second[2])
+
+
+def test_run_json_is_all_of_stdout(cli: Cli, image: Path) -> None:
+    got = cli("run", FLOAT, "-i", f"image={image}", "--json", "--top", 1, "--repeat", 2)
+    scores = got.json["outputs"]["scores"]
+    assert scores["shape"] == [1, 10] and scores["dtype"] == "float32"
+    assert sum(scores["values"][0]) == pytest.approx(1, abs=1e-5)
+    (best,) = scores["top"]
+    assert best["value"] == pytest.approx(max(scores["values"][0]))
+    assert got.json["signature"] == "serving_default"
+
+
+def test_run_takes_another_batch_and_writes_outputs(cli: Cli, image: Path, tmp_path: Path) -> None:
+    batch = np.repeat(np.load(image), 3, axis=0)
+    np.save(tmp_path / "batch.npy", batch)
+    target = tmp_path / "scores.npy"
+    got = cli("run", FLOAT, "-i", tmp_path / "batch.npy", "--output", f"scores={target}")
+    assert got.code == 0
+    scores = np.load(target)
+    assert scores.shape == (3, 10)
+    np.testing.assert_allclose(scores[0], scores[2], atol=1e-6)
+
+
+def test_run_quantises_floats_when_asked(cli: Cli, image: Path) -> None:
+    refused = cli("run", INT8, "-i", image)
+    assert refused.code == 2
+    assert "holds float32, the model takes int8; with --quantize" in refused.err
+    taken = cli("run", INT8, "-i", image, "--quantize", "--json").json
+    plain = cli("run", FLOAT, "-i", image, "--json").json
+    real = (np.array(taken["outputs"]["scores"]["values"]) + 128) / 256
+    np.testing.assert_allclose(real, plain["outputs"]["scores"]["values"], atol=0.05)
+
+
+def test_run_reads_images(cli: Cli, image: Path, tmp_path: Path) -> None:
+    images = pytest.importorskip("PIL.Image")
+    pixels = np.round(np.load(image).reshape(8, 8) * 255).astype(np.uint8)
+    # twice as large and in colour: it is made to fit
+    picture = images.fromarray(pixels).resize((16, 16), images.Resampling.NEAREST).convert("RGB")
+    picture.save(tmp_path / "digit.png")
+    from_file = cli("run", FLOAT, "-i", image, "--json").json["outputs"]["scores"]["values"]
+    for model in (FLOAT, INT8):
+        got = cli("run", model, "-i", tmp_path / "digit.png", "--json", "--top", 1).json
+        assert got["outputs"]["scores"]["top"][0]["index"] == int(np.argmax(from_file))
+
+
+def test_images_without_pillow_say_what_to_install(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "x.png").write_bytes(b"")
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    got = cli("run", FLOAT, "-i", tmp_path / "x.png")
+    assert got.code == 2
+    assert "pip install 'litedelegate[images]'" in got.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ((), "no source for input 'image'"),
+        (("-i", "picture=random"), "names no input of the model. It has 'image' (float32"),
+        (("-i", "image=random", "-i", "image=zeros"), "given twice"),
+        (("-i", "nowhere.npy"), "no such file"),
+        (("-i", "random:x"), "'x' is no number"),
+        (("-i", "random", "--shape", "a,b"), "is no shape like"),
+        (("-i", "random", "--signature", "other"), "no signature 'other'; it has serving_default"),
+        (("-i", "random", "--output", "logits=x.npy"), "names no output of the model"),
+        (("-i", "random", "--output", "x.txt"), "must end in .npy"),
+        (("-i", "random", "--mean", "1,2"), "one for each of three channels"),
+        (("-i", "random", "--threads", "0"), "--threads"),
+    ],
+)
+def test_wrong_usage_is_one_sentence_and_2(cli: Cli, arguments: tuple[str, ...], text: str) -> None:
+    got = cli("run", FLOAT, *arguments)
+    assert got.code == 2
+    assert got.out == ""
+    assert text in got.err
+    assert "Traceback" not in got.err
+
+
+def test_a_model_that_cannot_run_ends_with_1(cli: Cli) -> None:
+    got = cli("run", FLOAT, "-i", "random", "--shape", "1,7,0,1", "--json")
+    assert got.code == 1
+    assert got.out == "" and got.err.startswith("error: ")
+
+
+@pytest.mark.parametrize("command", ["run", "inspect", "benchmark"])
+def test_no_model_ends_with_3(cli: Cli, tmp_path: Path, command: str) -> None:
+    path = tmp_path / "broken.tflite"
+    path.write_bytes(FLOAT.read_bytes()[:1000])
+    got = cli(command, path)
+    assert (got.code, got.out) == (3, "")
+    assert got.err.startswith("error: ") and "Traceback" not in got.err
+
+
+@pytest.mark.parametrize("command", ["run", "benchmark"])
+def test_unknown_ops_end_with_4(cli: Cli, unknown_op: Path, command: str) -> None:
+    got = cli(command, unknown_op, "-i", "x=random")
+    assert (got.code, got.out) == (4, "")
+    assert "Encountered unresolved custom op: Mystery." in got.err
+
+
+def test_a_missing_file_ends_with_2(cli: Cli, tmp_path: Path) -> None:
+    assert cli("inspect", tmp_path / "none.tflite").code == 2
+
+
+# -- benchmark
+
+
+def test_benchmark_measures_each_phase(cli: Cli) -> None:
+    got = cli("benchmark", FLOAT, "--runs", 5, "--warmup", 1, "--threads", 1, "--profile", "--json")
+    assert got.code == 0 and got.err == ""
+    result = got.json
+    assert result["threads"] == 1
+    steady = result["steady_seconds"]
+    assert steady["runs"] == 5
+    assert 0 < steady["min"] <= steady["median"] <= steady["p90"] <= steady["max"]
+    assert min(result[f"{phase}_seconds"] for phase in ("load", "allocate", "first")) > 0
+    operators = {o["op"]: o for o in result["profile"]["operators"]}
+    assert operators["CONV_2D"]["calls"] == 2
+    assert sum(o["share"] for o in operators.values()) == pytest.approx(1)
+    assert len(result["profile"]["nodes"]) <= 7
+    assert result["memory_bytes"]["arena"] > 0
+
+
+def test_benchmark_prints_a_table_and_writes_a_trace(cli: Cli, tmp_path: Path) -> None:
+    trace = tmp_path / "trace.json"
+    got = cli("benchmark", FLOAT, "--runs", 3, "--shape", "4,8,8,1", "--profile", "--trace", trace)
+    assert got.code == 0
+    for text in ("threads", "load", "allocate", "first run", "median", "p90", "CONV_2D", "share"):
+        assert text in got.out
+    events = json.loads(trace.read_text())["traceEvents"]
+    assert {"CONV_2D", "SOFTMAX"} <= {e["name"] for e in events}
+    assert all(e["ph"] == "X" and e["dur"] >= 0 for e in events)

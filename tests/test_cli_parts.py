@@ -1,0 +1,116 @@
+"""The pieces of the command line that need no model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+import numpy as np
+import pytest
+
+from litedelegate.cli import inputs, show
+from litedelegate.cli.inputs import ImageScale
+from litedelegate.cli.run import best, real_values
+
+
+def detail(
+    dtype: Any, shape: tuple[int, ...] = (1, 2, 2, 1), scale: float = 0.0, zero: int = 0
+) -> Any:
+    return {"dtype": dtype, "shape": np.array(shape), "quantization": (scale, zero)}
+
+
+PLAIN = ImageScale(None, None)
+
+
+def test_an_input_name_may_hold_an_equals_sign() -> None:
+    details = {"a": detail(np.float32), "a=b": detail(np.float32)}
+    got = inputs.parse(["a=b=zeros", "a=ones"], details)
+    assert got == {"a": "ones", "a=b": "zeros"}
+
+
+def test_inputs_left_out_are_filled_when_asked() -> None:
+    details = {"a": detail(np.float32), "b": detail(np.float32)}
+    assert inputs.parse(["b=ones"], details, "random") == {"a": "random", "b": "ones"}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int8, np.uint8, np.int32, np.bool_, np.complex64])
+def test_random_is_of_the_type_and_the_same_each_time(dtype: Any) -> None:
+    first = inputs.load("x", "random:3", detail(dtype, (2, 5)), PLAIN)
+    again = inputs.load("x", "random:3", detail(dtype, (2, 5)), PLAIN)
+    assert first.dtype == dtype and first.shape == (2, 5)
+    np.testing.assert_array_equal(first, again)
+    assert len(np.unique(first)) > 1
+
+
+def test_unknown_dimensions_become_one() -> None:
+    assert inputs.load("x", "zeros", detail(np.float32, (-1, 3)), PLAIN).shape == (1, 3)
+    assert inputs.load("x", "zeros", detail(np.float32, (0, 3)), PLAIN).shape == (0, 3)
+
+
+def test_text_goes_into_strings() -> None:
+    got = inputs.load("x", "text:a:b", detail(np.bytes_, (2,)), PLAIN)
+    assert got.tolist() == [b"a:b", b"a:b"]
+
+
+PIXELS = np.array([0, 51, 128, 255], np.uint8).reshape(1, 2, 2, 1)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "scale", "quant", "want"),
+    [
+        (np.float32, PLAIN, (0.0, 0), [0, 0.2, 128 / 255, 1]),
+        (np.float32, ImageScale((127.5,), (127.5,)), (0.0, 0), [-1, -0.6, 0.5 / 127.5, 1]),
+        (np.float32, ImageScale((1.0,), None), (0.0, 0), [-1, 50, 127, 254]),
+        (np.uint8, PLAIN, (0.5, 3), [0, 51, 128, 255]),
+        (np.int8, PLAIN, (0.5, 3), [-128, -77, 0, 127]),
+        (np.int8, ImageScale((0.0,), (255.0,)), (1 / 255, -128), [-128, -77, 0, 127]),
+        (np.int16, ImageScale((0.0,), (255.0,)), (0.1, 0), [0, 2, 5, 10]),
+    ],
+)
+def test_pixels_follow_the_input(dtype: Any, scale: ImageScale, quant: Any, want: Any) -> None:
+    got = inputs.scaled(PIXELS, "x", detail(dtype, scale=quant[0], zero=quant[1]), scale)
+    assert got.dtype == dtype
+    np.testing.assert_allclose(got.reshape(-1), want, atol=1e-6)
+
+
+def test_pixels_for_an_unquantised_integer_are_refused() -> None:
+    with pytest.raises(click.UsageError, match="int32 without quantisation"):
+        inputs.scaled(PIXELS, "x", detail(np.int32), PLAIN)
+
+
+def test_best_is_stable_and_dequantised() -> None:
+    parameters = {"scales": np.array([0.5], np.float32), "zero_points": np.array([2], np.int32)}
+    stored = np.array([[4, 8, 8, 2]], np.int8)
+    real = real_values(stored, {"quantization_parameters": parameters})
+    assert best(real, ["a", "b"], 3) == [(1, "b", 3.0), (2, "", 3.0), (0, "a", 1.0)]
+
+
+@pytest.mark.parametrize(
+    ("got", "want"),
+    [
+        (show.nbytes(999), "999 B"),
+        (show.nbytes(12_345), "12.1 KB"),
+        (show.nbytes(3 << 31), "6.0 GB"),
+        (show.seconds(2.5), "2.50 s"),
+        (show.seconds(0.0123), "12.3 ms"),
+        (show.seconds(4e-7), "0.40 µs"),
+        (show.shape([1, -1, 3]), "1×?×3"),
+        (show.shape([]), "scalar"),
+        (show.plural(1, "node"), "1 node"),
+        (show.plural(6092, "node"), "6,092 nodes"),
+        (show.name("a\n[b]"), r"a\n\[b]"),
+        (len(show.name("x" * 300)), show.LONGEST_NAME),
+        (show.listing([f"n{i}" for i in range(10)], 2), "n0, n1 … and 8 more"),
+    ],
+)
+def test_words(got: object, want: object) -> None:
+    assert got == want
+
+
+def test_json_keeps_arrays_on_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    show.print_json(
+        {"a": np.array([[1, 2], [3, 4]]), "b": {"c": (1.5, "<line 0>")}, "d": np.int8(3)}
+    )
+    assert capsys.readouterr().out == (
+        '{\n  "a": [[1, 2], [3, 4]],\n  "b": {\n    "c": [1.5, "<line 0>"]\n  },\n  "d": 3\n}\n'
+    )
