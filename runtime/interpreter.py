@@ -154,8 +154,7 @@ class Interpreter(Described):
         self._guard = Guard()
         self._views = Views()
         check_keep(graph, settings.keep)
-        self._names = Names(graph)
-        self._warn_of_positions = self._names.ambiguous_inputs() is not None
+        self._alike = Names(graph).ambiguous_inputs()
         if settings.delegates:
             self.close()
             raise ValueError(
@@ -220,7 +219,7 @@ class Interpreter(Described):
         """Copies a value into an input (or a variable). ValueError where type or shape do not fit."""
         with self._guard.step("set_tensor"):
             tensor = self._tensor(tensor_index)
-            if self._warn_of_positions:
+            if self._alike is not None:
                 self._warn_of_position(tensor_index)
             set_value(tensor, value, quantize=self._settings.quantize_inputs)
 
@@ -273,7 +272,7 @@ class Interpreter(Described):
         outputs have the same kind of names as the inputs. Calls from several threads take turns.
         ValueError for missing or unknown names; it lists them.
         """
-        call = self._names.call(inputs, signature_key)
+        call = Names(self._graph).call(inputs, signature_key)
         return self._call(call, "run", reset_variables)
 
     def _call(self, call: Call, what: str, reset_variables: bool = False) -> dict[str, Any]:
@@ -360,13 +359,15 @@ class Interpreter(Described):
         )
 
     def _warn_of_position(self, index: int) -> None:
-        pair = self._names.ambiguous_inputs()
-        if pair is None or index not in {t.index for t in pair}:
+        """Once, where an input is set that another one could be taken for."""
+        pair = self._alike
+        if pair is None or index not in (pair[0].index, pair[1].index):
             return
-        self._warn_of_positions = False
+        self._alike = None
         warnings.warn(
-            f"inputs {pair[0].name!r} and {pair[1].name!r} have the same shape and type, so nothing notices when they are "
-            "swapped; their order is the converter's. run({name: value}) and get_signature_runner() take names.",
+            f"inputs {pair[0].name!r} and {pair[1].name!r} have the same shape and type, so nothing "
+            "notices when they are swapped; their order is the converter's. run({name: value}) and "
+            "get_signature_runner() take names.",
             PositionalInputWarning,
             stacklevel=3,
         )
