@@ -169,15 +169,21 @@ def megabytes(start: dict[str, Any]) -> str:
 
 
 def problems(row: Row) -> list[str]:
+    """What did not run, one line for each reason."""
+    found: dict[str, list[str]] = {}
     steady = row["steady"]
-    found = [steady["error"]] if "error" in steady else []
-    found += [f"{name}: {text}" for name, text in steady.get("errors", {}).items()]
-    found += [
-        f"{w}, fresh process: {row[w]['error']}"
-        for w in ("litedelegate", "peer")
-        if "error" in row.get(w, {})
-    ]
-    return found
+    for name, text in steady.get("errors", {}).items():
+        found.setdefault(text, []).append(name)
+    lines = [f"{', '.join(names)}: {text}" for text, names in found.items()]
+    if "error" in steady:
+        lines.append(steady["error"])
+    if not found:  # else the reason is the same
+        lines += [
+            f"{which}, fresh process: {row[which]['error']}"
+            for which in ("litedelegate", "peer")
+            if "error" in row.get(which, {})
+        ]
+    return lines
 
 
 def facts(info: dict[str, Any], total: dict[str, Any]) -> list[str]:

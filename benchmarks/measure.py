@@ -161,7 +161,7 @@ def steady(path: str, seconds: float) -> dict[str, Any]:
             if once < 1:  # else the first one, slow as it may be, is estimate enough
                 once = timed(interpreter, 1)
         except Exception as error:  # whatever stops one contestant is a line in the report
-            errors[name] = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+            errors[name] = f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
             continue
         block = max(1, min(200, int(BLOCK_SECONDS / once)))
         runners[name] = Runner(interpreter, once, block, [])
