@@ -138,18 +138,26 @@ class Scaling:
         right = np.maximum(-self.shift, 0)
         return multiplier, np.where(right > 0, np.ldexp(0.5, -right), 0.0)
 
-    def exact(self, bound: int) -> bool:
-        """Whether float64 computes the result without rounding, |accumulators| being <= bound."""
+    def exact(self, bound: int, folded: bool) -> bool:
+        """Whether float64 computes the result without rounding where it is not clamped.
+
+        |accumulators| are <= bound. `folded`: the offset is multiplied by itself and added after
+        the accumulator, so that larger numbers occur.
+        """
         if self.rounded is not None:
             return False
         multiplier, _ = self.factors()
-        fraction = (15 if self.wide else 31) - np.minimum(self.shift, 0)
-        accumulator = float(bound + np.abs(self.offset).max(initial=0))
-        if accumulator >= (1 << (37 if self.wide else 22)):
+        precision = 15 if self.wide else 31
+        fraction = precision - np.minimum(self.shift, 0)
+        largest = float(bound + np.abs(self.offset).max(initial=0))
+        top = np.full(multiplier.shape, 2.0 * max(-self.low, self.high) + 4)
+        if folded:
+            top = np.maximum(top, largest * multiplier)
+        # a product has the bits of both factors; a sum reaches from its highest bit to its lowest
+        factor = np.minimum(np.log2(np.maximum(top / np.maximum(multiplier, 1e-300), 1)), 53)
+        if largest > 2.0**52 or not (factor + precision <= 53).all():
             return False
-        # integer bits of the largest term, the stored range included
-        top = np.maximum(accumulator * multiplier, 2.0 * max(-self.low, self.high) + 2)
-        return bool((np.log2(top) + 2 + fraction <= 53).all())
+        return bool((np.log2(top) + 1 + fraction <= 53).all())
 
 
 # trunc(x + copysign(this, x)) rounds every float64 half away from zero
@@ -168,31 +176,38 @@ class Requantizer:
         self.tiler = tiler = Tiler(scratch, rows, scaling.offset.size)
         self.setup = tiler.setup
         self._scaling = scaling
-        self._exact = scaling.exact(bound)
+        folded = scaling.exact(bound, folded=True)
+        self._exact = folded or scaling.exact(bound, folded=False)
         if not self._exact:
             return
         self._real = scratch((tiler.size,), np.float64)
         low, high, zero = scaling.low, scaling.high, scaling.zero
         multiplier, nudge = scaling.factors()
-        most = (bound + float(np.abs(scaling.offset).max(initial=0))) * float(
-            multiplier.max(initial=0)
-        )
+        most = bound + float(np.abs(scaling.offset).max(initial=0))
         # 8-bit outputs: through int16, whose min and max are fast, in the range 0 to 255
-        self._short = max(-low, high) <= 255 and most < (1 << 15) - 512
+        self._short = max(-low, high) <= 255 and most * multiplier.max(initial=0) < (1 << 15) - 512
         self._lift = 128 if self._short and low < 0 else 0
         middle = 0.5 + zero + self._lift
-        base = multiplier * scaling.offset
-        if low >= zero or not nudge.any():
-            # no result below `zero` counts, so every product that does is positive
-            terms = [(np.multiply, multiplier), (np.add, base + middle + nudge)]
-        else:
-            # x + half +- nudge as x + half' + clip(x + half', half' - nudge, half' + nudge)
-            half = middle / 2
+        # where no result below `zero` counts, every product that does is positive
+        self._signed = low < zero and bool(nudge.any())
+        if self._signed:
+            # x + middle +- nudge, as x + half + clip(x + half, half - nudge, half + nudge)
+            middle, nudge = middle / 2, np.zeros(1)
+            _, size = scaling.factors()
             self._sign = scratch((tiler.size,), np.float64)
-            self._sign_low = tiler.tile(half - nudge)
-            self._sign_high = tiler.tile(half + nudge)
-            terms = [(np.multiply, multiplier), (np.add, base + half)]
-        self._signed = len(terms) == 2 and not (low >= zero or not nudge.any())
+            self._sign_low = tiler.tile(middle - size)
+            self._sign_high = tiler.tile(middle + size)
+        constant = middle + nudge + (multiplier * scaling.offset if folded else 0.0)
+        terms: list[tuple[Callable[..., Any], Array]] = [
+            (np.multiply, multiplier),
+            (np.add, np.broadcast_to(constant, multiplier.shape)),
+        ]
+        self._offset: Array | None = None
+        if not folded:
+            if most <= 1 << 24:
+                self._offset = tiler.tile(scaling.offset.astype(np.float32))
+            else:
+                terms.insert(0, (np.add, scaling.offset.astype(np.float64)))
         self._terms = [(f, tiler.tile(v)) for f, v in terms]
         if self._short:
             self._stored = scratch((tiler.size,), np.int16)
@@ -215,7 +230,11 @@ class Requantizer:
     def _block(self, accumulators: Array, y: Array) -> list[Run]:
         n = y.size
         d = self._real[:n]
-        steps: list[Run] = [partial(np.copyto, d, accumulators)]
+        steps: list[Run] = []
+        if self._offset is not None:
+            offset = self._offset[:n]
+            steps.append(partial(np.add, accumulators, offset, out=accumulators))
+        steps.append(partial(np.copyto, d, accumulators))
         steps += [partial(f, d, v[:n], out=d) for f, v in self._terms]
         if self._signed:
             sign = self._sign[:n]
