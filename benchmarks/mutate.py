@@ -99,7 +99,7 @@ def mutate(data: bytes, places: np.ndarray[Any, Any], rng: np.random.Generator) 
 
 @contextmanager
 def limits(seconds: float, spare: int) -> Iterator[Callable[[bool], None]]:
-    """At most `spare` bytes more than now, and a switch that starts and stops the clock of a case."""
+    """At most `spare` bytes more than now, and a switch for the clock of a case."""
     import resource
 
     def expire(number: int, frame: FrameType | None) -> None:

@@ -36,6 +36,9 @@ class Reader:
         self._tables = min(MAX_TABLES, self.size // 8 + 16)
         self._elements = self.size + 65536
         self._views: dict[str, Array] = {}
+        self.u16 = self.view(SCALARS["ushort"])
+        self.i32 = self.view(SCALARS["int"])
+        self.u32 = self.view(SCALARS["uint"])
 
     def view(self, dtype: np.dtype[Any]) -> Array:
         """Element `i` is the scalar that starts at byte `i`."""
@@ -68,7 +71,7 @@ class Reader:
                 f"{name}: the file has {self.size} bytes; the offset of its root table and its "
                 "identifier alone take 8"
             )
-        at = int(self.view(SCALARS["offset"])[0])
+        at = int(self.u32[0])
         return Rows(self, table(name), np.array([at], np.int64))
 
 
@@ -113,14 +116,16 @@ class Rows:
         self._children: dict[str, Rows] = {}
         last = reader.size - 4
         self._refuse("", (pos < 0) | (pos > last), "the table lies outside the file")
-        vtable = pos - reader.view(SCALARS["int"])[pos]
+        vtable = pos - reader.i32[pos]
         self._refuse("", (vtable < 0) | (vtable > last), "its vtable lies outside the file")
-        size = reader.view(SCALARS["ushort"])[vtable].astype(np.int64)
+        size = reader.u16[vtable].astype(np.int64)
         self._refuse(
             "", (size < 4) | (vtable + size > reader.size), "its vtable has an impossible size"
         )
         self._vtable = vtable
         self._vsize = size
+        self._widest = int(size.max(initial=0))
+        self._absent = np.zeros(pos.size, np.int64)
 
     def __len__(self) -> int:
         return self.pos.size
@@ -151,17 +156,21 @@ class Rows:
         raise InvalidModelError(f"{self.where(row)}{'.' + field if field else ''}: {text}")
 
     def _refuse(self, field: str, bad: Array, text: str) -> None:
-        if bad.any():
+        if np.count_nonzero(bad):
             self.fail(int(bad.argmax()), field, text)
 
-    def at(self, field: Field, width: int = 0) -> Array:
-        """Position of the field in each row; 0 where it is absent."""
+    def at(self, field: Field, width: int) -> Array:
+        """Position of the field in each row, `width` bytes of which are in the file; 0 where it is
+        absent.
+        """
         entry = 4 + 2 * field.slot
+        if entry + 2 > self._widest:
+            return self._absent
         have = self._vsize >= entry + 2
-        offset = self.reader.view(SCALARS["ushort"])[self._vtable + have * entry].astype(np.int64)
-        at = np.where(have & (offset > 0), self.pos + offset, 0)
-        end = self.reader.size - (width or field.dtype.itemsize)
-        self._refuse(field.name, at > end, "the field lies outside the file")
+        offset = self.reader.u16[self._vtable + have * entry].astype(np.int64)
+        offset *= have
+        at = np.where(offset, self.pos + offset, 0)
+        self._refuse(field.name, at > self.reader.size - width, "the field lies outside the file")
         return at
 
     def scalar(self, name: str) -> Array:
@@ -169,25 +178,26 @@ class Rows:
         found = self._columns.get(name)
         if found is None:
             field = self.table.by_name[name]
-            at = self.at(field)
-            found = self.reader.view(field.dtype)[at]
-            absent = at == 0
-            if absent.any():
-                found[absent] = field.default
+            at = self.at(field, field.dtype.itemsize)
+            if at is self._absent:
+                found = np.full(at.size, field.default, field.dtype)
+            else:
+                found = self.reader.view(field.dtype)[at]
+                found[at == 0] = field.default
             self._columns[name] = found
         return found
 
     def target(self, field: Field) -> Array:
         """Where the offset in the field points to; 0 where the field is absent."""
         at = self.at(field, 4)
-        offset = self.reader.view(SCALARS["offset"])[at]
-        target = np.where(at > 0, at + offset, 0)
-        last = self.reader.size - 4
-        self._refuse(
-            field.name,
-            (target > last) | ((at > 0) & (offset == 0)),
-            "its offset points outside the file",
-        )
+        if at is self._absent:
+            return at
+        offset = self.reader.u32[at]
+        target = np.where(at, at + offset, 0)
+        bad = target > self.reader.size - 4
+        bad |= target == at
+        bad &= at > 0
+        self._refuse(field.name, bad, "its offset points outside the file, or to itself")
         return target
 
     def vector(self, name: str) -> Vector:
@@ -196,23 +206,27 @@ class Rows:
         if found is None:
             field = self.table.by_name[name]
             start = self.target(field)
-            length = self.reader.view(SCALARS["offset"])[start].astype(np.int64)
-            length[start == 0] = 0
-            end = start + 4 + length * field.dtype.itemsize
-            bad = end > self.reader.size
-            if bad.any():
-                row = int(bad.argmax())
-                self.fail(
-                    row,
-                    name,
-                    f"{length[row]} elements of {field.dtype.itemsize} bytes from byte "
-                    f"{start[row] + 4} on do not fit into the file of {self.reader.size} bytes",
-                )
-            if field.name != "data":  # the buffers' data, which is never copied
-                self.reader.charge_elements(int(length.sum()), f"{self.table.name}.{name}")
-            found = Vector(np.where(start > 0, start + 4, 0), length)
+            found = Vector(start, start)
+            if start is not self._absent:
+                found = self._measure(field, start)
             self._vectors[name] = found
         return found
+
+    def _measure(self, field: Field, start: Array) -> Vector:
+        length = self.reader.u32[start].astype(np.int64)
+        length *= start > 0
+        bad = start + 4 + length * field.dtype.itemsize > self.reader.size
+        if np.count_nonzero(bad):
+            row = int(bad.argmax())
+            self.fail(
+                row,
+                field.name,
+                f"{length[row]} elements of {field.dtype.itemsize} bytes from byte "
+                f"{start[row] + 4} on do not fit into the file of {self.reader.size} bytes",
+            )
+        if field.name != "data":  # the buffers' data, which is never copied
+            self.reader.charge_elements(int(length.sum()), f"{self.table.name}.{field.name}")
+        return Vector(np.where(start, start + 4, 0), length)
 
     def flat(self, name: str) -> tuple[Array, Array]:
         """All elements of the vectors in field `name`, one row after the other, and the bounds of
@@ -241,7 +255,7 @@ class Rows:
             field = self.table.by_name[name]
             if field.kind == "tables":
                 at, bounds = self._positions(name)
-                offset = self.reader.view(SCALARS["offset"])[at]
+                offset = self.reader.u32[at]
                 parents = np.repeat(np.arange(len(self)), np.diff(bounds))
                 found = Rows(self.reader, table(field.of), at + offset, self, parents, name, bounds)
             else:

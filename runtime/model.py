@@ -19,7 +19,7 @@ from ..kernels.types import Array, DType, bfloat16_to_float32, unpack_bits
 from .encoding import CONTROL_EDGES, Edge, decode_strings, read_control_edges
 from .flatbuffer import InvalidModelError, Reader, split, text
 from .model_parts import OperatorCode, OperatorDef, Signature, SubGraph, TensorDef
-from .model_tables import CustomOptions, OperatorTables, TensorTables
+from .model_tables import CustomOptions, OperatorTables, TensorTables, places
 from .schema import IDENTIFIER
 
 __all__ = [
@@ -63,7 +63,8 @@ class Model:
         self.tensor_tables = TensorTables(self.tensor_rows)
         self.operator_tables = OperatorTables(self.operator_rows)
         self.operator_codes: Sequence[OperatorCode] = self._read_codes()
-        self.buffer_places = self._locate_buffers()
+        start, length = places(root.children("buffers"), "data", "offset", "size")
+        self.buffer_places = list(zip(start.tolist(), length.tolist(), strict=True))
         self._decoded_buffers: dict[tuple[int, DType], Array] = {}
         if verify:
             from .verifier import verify as check
@@ -95,6 +96,10 @@ class Model:
         """The bytes of a buffer as a read-only view, uint8[n]; None where it is empty."""
         start, length = self.buffer_places[index]
         return self.data[start : start + length] if length else None
+
+    def holds(self, buffer: int) -> bool:
+        """Whether a tensor with this buffer index has data. Index 0 stands for none."""
+        return 0 < buffer < len(self.buffer_places) and self.buffer_places[buffer][1] > 0
 
     @cached_property
     def subgraphs(self) -> Sequence[SubGraph]:
@@ -208,7 +213,7 @@ class Model:
     def quantization(self, tensor: TensorDef) -> Quantization | None:
         """`tensor.quantization`."""
         details = self.tensor_tables.details_of(tensor.row)
-        if details is None or details.type != "BlockwiseQuantization":
+        if details is None or details.type != "BlockwiseQuantization" or details.block_shape:
             return self.tensor_tables.affine_of(tensor.row)
         # The scales are another tensor: rows, then blocks, along the last dimension.
         tensors = self.tensors_of[int(self.tensor_rows.parent_rows[tensor.row])]
@@ -234,28 +239,6 @@ class Model:
         code = np.maximum(rows.scalar("deprecated_builtin_code"), rows.scalar("builtin_code"))
         columns = (code.tolist(), rows.strings("custom_code"), rows.column("version"))
         return [OperatorCode(i, *fields) for i, fields in enumerate(zip(*columns, strict=True))]
-
-    def _locate_buffers(self) -> list[tuple[int, int]]:
-        """Start and length of each buffer: inside the flatbuffer, or behind it where its offsets do
-        not reach.
-        """
-        rows = self.root.children("buffers")
-        inside = rows.vector("data")
-        offset, size = rows.scalar("offset"), rows.scalar("size")
-        total = self.data.size
-        outside = (inside.length == 0) & (offset > 1)  # 1 stands for a place not yet known
-        bad = outside & ((size > total) | (offset > total - np.minimum(size, total)))
-        if bad.any():
-            row = int(bad.argmax())
-            rows.fail(
-                row,
-                "offset",
-                f"{size[row]} bytes from byte {offset[row]} on do not fit into the file of "
-                f"{total} bytes",
-            )
-        start = np.where(outside, offset.astype(np.int64), inside.start)
-        length = np.where(outside, size.astype(np.int64), inside.length)
-        return list(zip(start.tolist(), length.tolist(), strict=True))
 
     @cached_property
     def tensor_names(self) -> Sequence[str]:
@@ -286,18 +269,21 @@ class Model:
         """The operators of each subgraph."""
         rows = self.operator_rows
         used = rows.scalar("opcode_index")
-        bad = used >= len(self.operator_codes)
-        if bad.any():
+        codes = dict(enumerate(self.operator_codes))
+        bad = used >= len(codes)
+        if "operator_codes" in self.missing:
+            codes = {i: OperatorCode(i, -1, None, 1) for i in set(used.tolist())}
+        elif bad.any():
             row = int(bad.argmax())
             rows.fail(
                 row,
                 "opcode_index",
-                f"{used[row]} is no operator code; there are {len(self.operator_codes)}",
+                f"{used[row]} is no operator code; there are {len(codes)}",
             )
         index = np.arange(len(rows)) - rows.row_bounds[rows.parent_rows]
         columns = (
             index.tolist(),
-            [self.operator_codes[i] for i in used.tolist()],
+            [codes[i] for i in used.tolist()],
             *map(rows.column, ("inputs", "outputs", "intermediates")),
             *map(rows.column, ("mutating_variable_inputs", "debug_metadata_index")),
         )

@@ -167,22 +167,40 @@ class OperatorTables:
 
     def custom(self, operator: int) -> CustomOptions:
         """Options inside the flatbuffer, or behind it."""
-        inside = self.rows.vector("custom_options")
-        start, length = int(inside.start[operator]), int(inside.length[operator])
-        if not start:
-            start = int(self.rows.scalar("large_custom_options_offset")[operator])
-            length = int(self.rows.scalar("large_custom_options_size")[operator])
-            if start <= 1:  # 1 stands for a place not yet known
-                return CustomOptions()
-        data = self.rows.reader.data
-        if start + length > data.size:
-            self.rows.fail(
-                operator,
-                "large_custom_options_offset",
-                f"{length} bytes from byte {start} on do not fit into the file of "
-                f"{data.size} bytes",
-            )
-        return CustomOptions(data[start : start + length].tobytes())
+        start, length = (int(column[operator]) for column in self.custom_places)
+        return CustomOptions(self.rows.reader.data[start : start + length].tobytes())
+
+    @cached_property
+    def custom_places(self) -> tuple[Array, Array]:
+        """Where the custom options of each operator start, and how many bytes they are."""
+        names = ("large_custom_options_offset", "large_custom_options_size")
+        return places(self.rows, "custom_options", *names)
+
+
+def places(rows: Rows, inside: str, offset: str, size: str) -> tuple[Array, Array]:
+    """Start and length of bytes that stand in the vector `inside`, or else behind the flatbuffer.
+
+    A model of more than 2 GiB, farther than offsets reach, gives absolute ones in the fields
+    `offset` and `size`. An offset of 1 stands for a place not yet known. InvalidModelError where
+    they leave the file.
+    """
+    vector = rows.vector(inside)
+    start, length = rows.scalar(offset), rows.scalar(size)
+    total = rows.reader.size
+    behind = (vector.length == 0) & (start > 1)
+    bad = behind & ((length > total) | (start > total - np.minimum(length, total)))
+    if bad.any():
+        row = int(bad.argmax())
+        rows.fail(
+            row,
+            offset,
+            f"{length[row]} bytes from byte {start[row]} on do not fit into the file of {total} "
+            "bytes",
+        )
+    return (
+        np.where(behind, start.astype(np.int64), vector.start),
+        np.where(behind, length.astype(np.int64), vector.length),
+    )
 
 
 NO_OPTIONS = Options()

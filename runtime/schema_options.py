@@ -48,7 +48,7 @@ VariantSubType = shape:[int] type:TensorType has_rank:bool
 QuantizationParameters = min:[float] max:[float] scale:[float] zero_point:[long]
     details:QuantizationDetails quantized_dimension:int
 CustomQuantization = custom:[ubyte]
-BlockwiseQuantization = scales:int zero_points:int block_size:int
+BlockwiseQuantization = scales:int zero_points:int block_size:int block_shape:[int]
 MultiAxisQuantization = scales:int zero_points:int block_size:int quantized_dimensions:[int]
 SparsityParameters = traversal_order:[int] block_map:[int] dim_metadata:[DimensionMetadata]
 DimensionMetadata = format:DimensionType dense_size:int array_segments:SparseIndexVector
@@ -74,7 +74,7 @@ Pool2DOptions = padding:Padding stride_w:int stride_h:int filter_width:int filte
     fused_activation_function:ActivationFunctionType
 FullyConnectedOptions = fused_activation_function:ActivationFunctionType
     weights_format:FullyConnectedOptionsWeightsFormat keep_num_dims:bool
-    asymmetric_quantize_inputs:bool quantized_bias_type:TensorType
+    asymmetric_quantize_inputs:bool quantized_bias_type:TensorType quant_spec:[ubyte]
 ConcatEmbeddingsOptions = num_channels:int num_columns_per_channel:[int]
     embedding_dim_per_channel:[int]
 LSHProjectionOptions = type:LSHProjectionType
@@ -214,7 +214,7 @@ OPTIONS_2 = """
 """
 
 TABLES: dict[str, str] = dict.fromkeys((OPTIONS + OPTIONS_2).split(), "")
-for _line in _TABLES.replace("\n    ", " ").split("\n"):
+for _line in _TABLES.strip().replace("\n    ", " ").split("\n"):
     _name, _, _fields = _line.partition(" = ")
     TABLES[_name] = _fields
 

@@ -31,6 +31,7 @@ def verify(model: Model) -> None:
     the field.
     """
     check_layout(model.root)
+    _ = model.operator_tables.custom_places  # which checks them
     counts = element_counts(model.tensor_rows)
     check_constants(model, counts)
     check_quantization(model, counts)
@@ -190,6 +191,8 @@ class _Graph:
         # A tensor without elements, or kept outside of the file, has its value from elsewhere.
         excused = given | valued | tensors.scalar("is_variable")
         excused |= (tensors.scalar("external_buffer") > 0) | (self.element_counts == 0)
+        if "buffers" in model.missing:
+            excused |= buffer > 0
         self._refuse_input(
             (made_by < 0) & ~excused[inputs],
             inputs,
