@@ -421,7 +421,7 @@ def test_broken_blockwise_quantization(changes: Values, text: str) -> None:
 
 
 def test_shared_tables_cannot_multiply() -> None:
-    """A thousand offsets to one subgraph of a thousand tensors: a million tables in a small file."""
+    """A thousand offsets to one subgraph of a thousand tensors: a million tables."""
     b = ModelBuilder()
     for _ in range(1000):
         b.subgraph()
@@ -457,9 +457,7 @@ def test_shared_vectors_cannot_multiply() -> None:
 
 
 def test_malformed_files(models: Path) -> None:
-    """Each gives its one error; schema version and number of subgraphs are the interpreter's."""
-    interpreter's.
-    """
+    """Each gives its one error; version and number of subgraphs are the interpreter's."""
     folder = models / "malformed"
     with pytest.raises(InvalidModelError, match=r"tensors\[23\].shape: \[-1\] .* overflows"):
         Model.from_file(folder / "element_count_overflow.tflite")
