@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -75,6 +76,12 @@ def same_quantization(node: NodeSpec, spec: TensorSpec, *others: TensorSpec) -> 
                 f"{node.op} does not rescale: {spec.name!r} has scale {spec.scale:g}, zero point "
                 f"{spec.zero_point}; {other.name!r} has {other.scale:g}, {other.zero_point}"
             )
+
+
+def view(x: Array, index: Iterable[Any]) -> Array:
+    """`x[index]` as a view, even where one element is left or `x` is a scalar."""
+    part: Array = x[(*index, ...)]
+    return part
 
 
 def size_of(shape: Sequence[int]) -> int:

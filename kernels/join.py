@@ -22,6 +22,7 @@ from ._shape import (
     scalar_axis,
     sequence,
     settled,
+    view,
     without,
 )
 from .api import Binding, NodeSpec, OpError, Registration, Run, Shape, TensorSpec, op, take
@@ -72,16 +73,16 @@ def _bind_concatenation(b: Binding) -> Run | None:
     if all(t is None for t in tables):
         return _row(y, xs, axis)
     runs: list[Run | None] = []
-    for x, view, table in zip(
+    for x, place, table in zip(
         xs, _views(y, [x.shape[axis] for x in xs], axis), tables, strict=True
     ):
         if table is None:
-            runs.append(copy(view, x))
+            runs.append(copy(place, x))
         else:
-            stored = view if view.flags.c_contiguous else b.scratch(x.shape, np.uint8)
+            stored = place if place.flags.c_contiguous else b.scratch(x.shape, np.uint8)
             runs.append(partial(table.take, x, None, stored, "clip"))
-            if stored is not view:
-                runs.append(copy(view, stored))
+            if stored is not place:
+                runs.append(copy(place, stored))
     return sequence(*runs)
 
 
@@ -160,8 +161,7 @@ def _unpack(node: NodeSpec) -> list[Shape | None]:
 def _bind_unpack(b: Binding) -> Run | None:
     x = b.xi(0)
     apart = np.moveaxis(x, axis_of(b, b.options.axis, x.ndim), 0)
-    # the ellipsis makes even one element a view
-    return copies([(y, apart[i, ...]) for i, y in enumerate(b.y)])
+    return copies([(y, view(apart, [i])) for i, y in enumerate(b.y)])
 
 
 def _split(node: NodeSpec) -> list[Shape | None]:

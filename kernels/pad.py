@@ -18,6 +18,7 @@ from ._shape import (
     same_quantization,
     sequence,
     settled,
+    view,
     zero_of,
 )
 from .api import Binding, NodeSpec, OpError, Registration, Run, Shape, TensorSpec, op, take
@@ -77,9 +78,9 @@ def _bind_pad(b: Binding) -> Run | None:
         pads = _pairs(integers(b, 1))
         inner = _inner(pads, x.shape)
         if y.nbytes <= _SMALL:
-            return copies([(y, np.asarray(value)), (y[inner], x)])
-        borders = [(view, np.asarray(value)) for view in _borders(y, inner)]
-        return copies([*borders, (y[inner], x)])
+            return copies([(y, np.asarray(value)), (view(y, inner), x)])
+        borders = [(border, np.asarray(value)) for border in _borders(y, inner)]
+        return copies([*borders, (view(y, inner), x)])
 
     return settled(b, (1,), make)
 
@@ -94,9 +95,9 @@ def _borders(y: Array, inner: tuple[slice, ...]) -> list[Array]:
     for axis, part in enumerate(inner):
         outer = inner[:axis]
         for side in (slice(0, part.start), slice(part.stop, None)):
-            view = y[(*outer, side)]
-            if view.size:
-                views.append(view)
+            border = y[(*outer, side)]
+            if border.size:
+                views.append(border)
     return views
 
 
@@ -128,7 +129,7 @@ def _bind_mirror_pad(b: Binding) -> Run | None:
     def make() -> Run | None:
         pads = _pairs(integers(b, 1))
         inner = _inner(pads, x.shape)
-        steps = [(y[inner], x)]
+        steps = [(view(y, inner), x)]
         # one axis after the other, out of what is there already: corners come by themselves
         for axis, (before, after) in enumerate(pads):
             rows = np.moveaxis(y[(slice(None),) * (axis + 1) + inner[axis + 1 :]], axis, 0)
@@ -178,9 +179,9 @@ def _bind_stablehlo_pad(b: Binding) -> Run | None:
         source.append(slice(first, max(first, last)))
         start = low + first * step
         target.append(slice(start, start + max(0, last - first - 1) * step + 1, step))
-    inside = x[tuple(source)]
+    inside = view(x, source)
     fill = copy(y, b.xi(1))
-    return sequence(fill, copy(y[tuple(target)], inside) if inside.size else None)
+    return sequence(fill, copy(view(y, target), inside) if inside.size else None)
 
 
 def _dilate(node: NodeSpec) -> list[Shape | None]:

@@ -22,6 +22,7 @@ from ._shape import (
     same_quantization,
     settled,
     size_of,
+    view,
 )
 from .api import Binding, NodeSpec, OpError, Registration, Run, Shape, op, take
 from .types import Array, DType, bfloat16_to_float32, float32_to_bfloat16
@@ -267,8 +268,7 @@ def _quantized_prod(b: Binding, f: Folded) -> Run:
     multiplier, shift = quantize_multiplier(x.scale / float(np.power(y.scale, 1.0 / f.count)))
     kept = [i for i in range(f.x.ndim) if i not in f.axes]
     x_terms = f.x.transpose(*f.axes, *kept)
-    # the ellipsis makes even one element a view
-    terms = [x_terms[(*i, ...)] for i in np.ndindex(x_terms.shape[: len(f.axes)])]
+    terms = [view(x_terms, i) for i in np.ndindex(x_terms.shape[: len(f.axes)])]
     out = f.y.reshape([f.x.shape[i] for i in kept])
 
     def rescaled(value: Array) -> Array:

@@ -9,7 +9,6 @@ import numpy as np
 from ._shape import (
     INDEX,
     Values,
-    copies,
     copy,
     integers,
     known,
@@ -17,6 +16,7 @@ from ._shape import (
     rank_is,
     sequence,
     settled,
+    view,
 )
 from .api import Binding, NodeSpec, OpError, Registration, Run, Shape, TensorSpec, op, take
 from .types import DType
@@ -152,8 +152,7 @@ def _bind_strided_slice(b: Binding) -> Run | None:
                     f"shape {list(x.shape)}, is out of bounds"
                 )
             axis += entry is not None
-        # the ellipsis makes even one element a view
-        part = x[(*map(_numpy_index, entries), ...)]
+        part = view(x, map(_numpy_index, entries))
         if part.shape != y.shape:
             raise OpError(
                 f"STRIDED_SLICE with offset runs past the end of {b.input(0).name!r}, "
@@ -202,7 +201,7 @@ def _bind_slice(b: Binding) -> Run | None:
 
     def make() -> Run:
         parts = _part(b, b.input(0), integers(b, 1), integers(b, 2))
-        return copy(y, x[tuple(parts)])
+        return copy(y, view(x, parts))
 
     return settled(b, (1, 2), make)
 
@@ -247,7 +246,8 @@ def _bind_dynamic_update_slice(b: Binding) -> Run | None:
     keep = None if np.may_share_memory(x, y) else copy(y, x)
 
     def write() -> Run:
-        return copies([(y[_window(_starts(b, 2), x.shape, update.shape)], update)])
+        at = _window(_starts(b, 2), x.shape, update.shape)
+        return copy(view(y, at), update)
 
     return sequence(keep, settled(b, range(2, len(b.inputs)), write))
 
@@ -270,7 +270,7 @@ def _stablehlo_parts(options: object) -> tuple[slice, ...]:
 
 
 def _bind_stablehlo_slice(b: Binding) -> Run | None:
-    return copy(b.y[0], b.xi(0)[_stablehlo_parts(b.options)])
+    return copy(b.y[0], view(b.xi(0), _stablehlo_parts(b.options)))
 
 
 def _stablehlo_dynamic_slice(node: NodeSpec) -> list[Shape | None]:
@@ -284,7 +284,7 @@ def _bind_stablehlo_dynamic_slice(b: Binding) -> Run | None:
     x, y = b.xi(0), b.y[0]
 
     def make() -> Run:
-        return copy(y, x[_window(_starts(b, 1), x.shape, y.shape)])
+        return copy(y, view(x, _window(_starts(b, 1), x.shape, y.shape)))
 
     return settled(b, range(1, len(b.inputs)), make)
 
