@@ -54,12 +54,15 @@ def test_import_loads_numpy_alone() -> None:
 
 
 def test_import_is_quick() -> None:
+    """Below 0.15 s with numpy; on a busy machine three times what numpy takes alone."""
     code = (
-        "import time; t = time.perf_counter(); from litedelegate import Interpreter; "
-        "print(time.perf_counter() - t)"
+        "import time; start = time.perf_counter(); import numpy; middle = time.perf_counter(); "
+        "from litedelegate import Interpreter; "
+        "print(middle - start, time.perf_counter() - start)"
     )
-    # the least of several: the machine may be busy with other things
-    assert min(float(python(code)) for _ in range(8)) < 0.15
+    runs = [[float(v) for v in python(code).split()] for _ in range(8)]
+    numpy_alone, both = map(min, zip(*runs, strict=True))
+    assert both < max(0.15, 3 * numpy_alone)
 
 
 def test_version_is_the_installed_one() -> None:
