@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ._resource import arity, check_handle, give_handle, resource
-from .api import Context, Node, OpError, Registration
+from .api import Context, Node, OpError, Registration, Shape
 from .types import Array, DType
 
 
@@ -44,12 +44,24 @@ def _prepare_handle(context: Context, node: Node) -> None:
     context.resize(output, output.shape)
 
 
+class _Read:
+    """What the file says of a node's output: its shape, once the node was prepared."""
+
+    declared: Shape | None = None
+
+
+def _init_read(context: Context, options: Any) -> _Read:
+    return _Read()
+
+
 def _prepare_read(context: Context, node: Node) -> None:
     arity(node, 1, 1)
     check_handle(node)
-    output = node.outputs[0]
-    if output.shape:
-        context.resize(output, output.shape)
+    output, read = node.outputs[0], node.user_data
+    if read.declared is None:
+        read.declared = output.shape
+    if read.declared:
+        context.resize(output, read.declared)
     else:
         # the file writes an unknown shape and a scalar's alike
         context.set_dynamic(output)
@@ -92,7 +104,9 @@ OPS = {
     "VAR_HANDLE": Registration(
         name="VAR_HANDLE", init=_init_handle, prepare=_prepare_handle, invoke=give_handle
     ),
-    "READ_VARIABLE": Registration(name="READ_VARIABLE", prepare=_prepare_read, invoke=_read),
+    "READ_VARIABLE": Registration(
+        name="READ_VARIABLE", init=_init_read, prepare=_prepare_read, invoke=_read
+    ),
     "ASSIGN_VARIABLE": Registration(
         name="ASSIGN_VARIABLE", prepare=_prepare_assign, invoke=_assign
     ),
