@@ -1,0 +1,161 @@
+"""What an error says: every unknown op, versions, stale shapes, what pins a batch, broken files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import toy_models
+
+from litedelegate import Interpreter, InvalidModelError, ModelBuilder
+
+
+def unresolved(content: bytes) -> str:
+    interpreter = Interpreter(model_content=content)
+    with pytest.raises(RuntimeError) as e:
+        interpreter.allocate_tensors()
+    return str(e.value)
+
+
+def test_every_unknown_custom_op_is_listed() -> None:
+    text = unresolved(
+        toy_models.custom(("Atan", {"offset": 1.0}), ("Foo", b"abc"), ("Atan", None), ("Bar", None))
+    )
+    assert text.startswith("Encountered unresolved custom op: Atan.")
+    assert "See instructions: https://www.tensorflow.org/lite/guide/ops_custom" in text
+    lines = text.splitlines()
+    assert any("Atan version 1; node 0, 2; 0 to 32 bytes of options" in line for line in lines)
+    assert any("Foo version 1; node 1; 3 bytes of options" in line for line in lines)
+    assert any("Bar version 1; node 3" in line for line in lines)
+    assert "custom_ops=" in text and "add_custom" in text
+    assert "Node number 0 (Atan) failed to prepare." in text
+
+
+def test_an_unknown_op_is_an_error_of_every_allocation() -> None:
+    interpreter = Interpreter(model_content=toy_models.custom(("Atan", None)))
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match=r"unresolved custom op: Atan\."):
+            interpreter.allocate_tensors()
+    with pytest.raises(RuntimeError, match=r"unresolved custom op: Atan\."):
+        interpreter.run({"x": np.zeros(5, np.float32)})
+    with pytest.raises(RuntimeError, match="not ready"):
+        interpreter.invoke()
+
+
+def test_a_name_that_is_noise_is_escaped_and_said_to_be() -> None:
+    text = unresolved(toy_models.custom(("\x07\x1b\x02", None)))
+    assert text.startswith(r"Encountered unresolved custom op: \x07\x1b\x02")
+    assert "not a printable name" in text and "encrypted" in text
+    assert text.replace("\n", "").isprintable()
+
+
+def test_flex_ops_are_called_so() -> None:
+    text = unresolved(toy_models.custom(("FlexErf", None)))
+    assert text.startswith(
+        "Select TensorFlow op(s), included in the given model, is(are) not supported by this "
+        "interpreter. Make sure you apply/link the Flex delegate before inference."
+    )
+    assert "Node number 0 (FlexErf) failed to prepare." in text
+
+
+def test_versions_that_are_too_new_are_all_listed_by_the_constructor() -> None:
+    content = toy_models.versioned(("ADD", 99), ("RELU", 1), ("MUL", 98), ("ADD", 99))
+    with pytest.raises(ValueError) as e:
+        Interpreter(model_content=content)
+    text = str(e.value)
+    assert "Didn't find op for builtin opcode 'ADD' version '99'." in text
+    assert "An older version of this builtin might be supported." in text
+    assert "ADD version 99; supported: 1 to 6; node 0, 3" in text
+    assert "MUL version 98; supported: 1 to 8; node 2" in text or "MUL version 98; supp" in text
+    assert "RELU" not in text
+
+
+def test_details_are_marked_stale_after_a_resize() -> None:
+    interpreter = Interpreter(model_content=toy_models.flexible_batch())
+    out = interpreter.get_output_details()[0]
+    assert out.shape_is == "known" and "stale" not in repr(out)
+    interpreter.resize_tensor_input(0, [3, 2, 2])
+    (inp,), (out,) = interpreter.get_input_details(), interpreter.get_output_details()
+    assert inp["shape"].tolist() == [3, 2, 2] and inp.shape_is == "known"
+    assert out["shape"].tolist() == [1, 4] and out.shape_is == "stale" and "stale" in repr(out)
+    interpreter.allocate_tensors()
+    out = interpreter.get_output_details()[0]
+    assert out["shape"].tolist() == [3, 4] and out.shape_is == "known"
+
+
+def test_details_are_marked_dynamic() -> None:
+    interpreter = Interpreter(model_content=toy_models.dynamic())
+    interpreter.allocate_tensors()
+    out = interpreter.get_output_details()[0]
+    assert out.shape_is == "dynamic" and "dynamic" in repr(out)
+    with pytest.raises(ValueError, match="Tensor data is null"):
+        interpreter.get_tensor(out["index"])
+
+
+def test_the_constant_that_pins_the_batch_is_named() -> None:
+    interpreter = Interpreter(model_content=toy_models.pinned_batch())
+    interpreter.resize_tensor_input(0, [3, 2, 2])
+    with pytest.raises(RuntimeError) as e:
+        interpreter.allocate_tensors()
+    text = str(e.value)
+    for part in ("'flat_shape'", "[1, 4]", "'x' from [1, 2, 2] to [3, 2, 2]", "RESHAPE"):
+        assert part in text
+    assert "Node number 0 (RESHAPE) failed to prepare." in text
+    interpreter.resize_tensor_input(0, [1, 2, 2])
+    interpreter.allocate_tensors()
+    interpreter.invoke()
+
+
+def test_an_op_that_does_not_know_of_batches_has_its_constants_named_too() -> None:
+    b = ModelBuilder()
+    g = b.subgraph()
+    x = g.input("x", (1, 4))
+    shape = g.constant("target", np.array([1, 4], np.int32))
+    g.outputs(g.op("BROADCAST_TO", [x, shape], ("y", (1, 4), "float32"), version=2))
+    interpreter = Interpreter(model_content=b.build())
+    interpreter.resize_tensor_input(0, [3, 4])
+    with pytest.raises(RuntimeError) as e:
+        interpreter.allocate_tensors()
+    assert "'target'" in str(e.value) and "Resized: 'x' from [1, 4] to [3, 4]" in str(e.value)
+
+
+def test_an_error_in_invoke_names_the_node() -> None:
+    def fail(x: object) -> None:
+        raise KeyError("lost")
+
+    interpreter = Interpreter(
+        model_content=toy_models.custom(("Fine", None), ("Bad", None)),
+        custom_ops={"Fine": lambda x: x, "Bad": fail},
+    )
+    with pytest.raises(RuntimeError) as e:
+        interpreter.run({"x": np.zeros(5, np.float32)})
+    assert "KeyError: 'lost'" in str(e.value)
+    assert "Node number 1 (Bad) failed to invoke." in str(e.value)
+    assert isinstance(e.value.__cause__, KeyError)
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        (
+            "schema_version_2",
+            "Model provided is schema version 2 not equal to supported version 3.",
+        ),
+        ("no_subgraph", "No subgraph in the model."),
+        ("element_count_overflow", "The model is not a valid Flatbuffer buffer"),
+    ],
+)
+def test_malformed_models(models: Path, file: str, text: str) -> None:
+    with pytest.raises(ValueError) as e:
+        Interpreter(models / "malformed" / f"{file}.tflite")
+    assert text in str(e.value)
+
+
+def test_a_broken_file_names_the_place() -> None:
+    content = bytearray(toy_models.add())
+    with pytest.raises(InvalidModelError, match="The model is not a valid Flatbuffer buffer"):
+        Interpreter(model_content=bytes(content[:60]))
+    content[4:8] = b"TFL1"
+    with pytest.raises(InvalidModelError, match="identifier"):
+        Interpreter(model_content=bytes(content))
