@@ -146,7 +146,8 @@ def bfloat16_to_float32(bits: Array) -> Array:
 
 def float32_to_bfloat16(values: Array) -> Array:
     """bfloat16 bits (uint16) of float32 values, rounded to nearest even; every NaN becomes the quiet one of its sign."""
-    raw = np.ascontiguousarray(values, np.float32).view(np.uint32)
+    # not ascontiguousarray, which makes a scalar one in a row
+    raw = np.asarray(values, np.float32, order="C").view(np.uint32)
     rounded = ((raw + 0x7FFF + ((raw >> 16) & 1)) >> 16).astype(np.uint16)
     quiet = ((raw >> 16) & 0x8000 | 0x7FC0).astype(np.uint16)
     return np.asarray(np.where(np.isnan(values), quiet, rounded))
