@@ -157,7 +157,8 @@ def _sparse_to_dense(node: NodeSpec) -> list[Shape | None]:
 def _bind_sparse_to_dense(b: Binding) -> Run | None:
     y, indices, values, default = b.y[0], b.xi(0), b.xi(2), b.xi(3).reshape(())
     limits = np.array(y.shape, np.int64)
-    rows = indices.reshape(-1, y.ndim)
+    count = indices.shape[0] if indices.ndim == 2 else indices.size
+    rows = indices.reshape(count, y.ndim)
     wide, flag = b.scratch(rows.shape, np.int64), b.scratch(rows.shape, np.bool_)
 
     def run() -> None:

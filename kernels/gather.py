@@ -124,7 +124,7 @@ def _bind_gather_nd(b: Binding) -> Run | None:
     if x.size == 0:
         raise OpError(f"GATHER_ND from the empty tensor {b.input(0).name!r}")
     limits = np.array(x.shape[:depth], np.int64)
-    points = indices.reshape(-1, depth)
+    points = indices.reshape(size_of(indices.shape[:-1]), depth)
 
     def refuse(flag: Array) -> OpError:
         bad = points[flag.any(axis=1)][0].tolist()

@@ -38,7 +38,7 @@ def _scatter_nd(node: NodeSpec) -> list[Shape | None]:
 def _bind_scatter_nd(b: Binding) -> Run | None:
     indices, updates, y = b.xi(0), b.xi(1), b.y[0]
     depth = indices.shape[-1]
-    points = indices.reshape(-1, depth) if depth else np.zeros((updates.size // y.size, 0), int)
+    points = indices.reshape(size_of(indices.shape[:-1]), depth)
     limits = np.array(y.shape[:depth], np.int64)
     strides = strides_of(y.shape[:depth])
     inner = size_of(y.shape[depth:])

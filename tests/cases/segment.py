@@ -1,0 +1,58 @@
+"""SEGMENT_SUM and the unsorted segment reductions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from . import Case, T
+
+_X = np.arange(1, 9, dtype=np.float32).reshape(4, 2)
+_GREATEST = float(np.finfo(np.float32).max)
+
+
+def _unsorted(kind: str, x: Any, ids: Any, count: int, want: Any) -> Case:
+    return Case(f"UNSORTED_SEGMENT_{kind}", [x, ids, np.int32(count)], {}, [want])
+
+
+CASES = [
+    Case("SEGMENT_SUM", [_X, [0, 0, 1, 2]], {}, [[[4.0, 6], [5, 6], [7, 8]]]),
+    Case("SEGMENT_SUM", [[1, 2, 3], [0, 0, 0]], {}, [[6]]),
+    Case(
+        "SEGMENT_SUM",
+        [np.zeros((0, 2), np.float32), T(np.zeros(0, np.int32))],
+        {},
+        [np.zeros((0, 2), np.float32)],
+    ),
+    *(
+        Case("SEGMENT_SUM", [_X, ids], {}, refused=text, outputs=[T(_X)])
+        for ids, text in (
+            ([1, 1, 2, 2], "ids that start at 0 and grow by 0 or 1"),
+            ([0, 2, 2, 2], "ids that start at 0 and grow by 0 or 1"),
+            ([0, 1, 0, 1], "ids that start at 0 and grow by 0 or 1"),
+            ([0, 1], "an id for each row"),
+        )
+    ),
+    _unsorted("SUM", _X, [1, 0, 1, -1], 3, [[3.0, 4], [6, 8], [0, 0]]),
+    _unsorted("PROD", [1, 2, 3, 4], [1, 0, 1, 0], 3, [8, 3, 1]),
+    _unsorted("MAX", _X, [1, 0, 1, -1], 3, [[3.0, 4], [5, 6], [-_GREATEST, -_GREATEST]]),
+    _unsorted("MIN", [5, 4, 3], [0, 0, 0], 2, [3, 2**31 - 1]),
+    _unsorted("MAX", [5, 4, 3], [0, 0, 0], 2, [5, -(2**31)]),
+    # ids of any rank that is a prefix of the data's
+    _unsorted("SUM", _X, [[0, 1], [1, 0], [0, 0], [-1, 1]], 2, [16.0, 13]),
+    Case(
+        "UNSORTED_SEGMENT_SUM",
+        [_X, [0, 1, 2, 3], np.int32(3)],
+        {},
+        refused="segment id 3 in 'input1'; there are 3 segments",
+        outputs=[T(_X)],
+    ),
+    Case(
+        "UNSORTED_SEGMENT_SUM",
+        [_X, [0, 1], np.int32(3)],
+        {},
+        refused="as the first dimensions of",
+        outputs=[T(_X)],
+    ),
+]
