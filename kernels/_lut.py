@@ -90,6 +90,11 @@ def table_of(function: Callable[[Array], Array], x: TensorSpec, y: TensorSpec) -
     `function` takes and returns float32. 8-bit tables hold it at every value; 16-bit ones are
     interpolated between 513 points, as the reference does.
     """
+    with np.errstate(all="ignore"):
+        return _table_of(function, x, y)
+
+
+def _table_of(function: Callable[[Array], Array], x: TensorSpec, y: TensorSpec) -> Array:
     if x.dtype in (DType.INT16, DType.UINT16):
         points = interpolation_points(
             function, np.float32(x.scale), x.zero_point, np.float32(y.scale), y.zero_point
@@ -147,8 +152,4 @@ def interpolate(points: Array) -> Array:
 def exactly(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
     """A float32 function computed in float64 and rounded once, as a good C library's is."""
 
-    def rounded(x: Array) -> Array:
-        with np.errstate(all="ignore"):
-            return np.asarray(function(x.astype(np.float64)), x.dtype)
-
-    return rounded
+    return lambda x: np.asarray(function(x.astype(np.float64)), x.dtype)

@@ -163,7 +163,11 @@ def _fractions(b: Binding) -> Pair:
 
 
 def quantized_div(b: Binding) -> Pair:
-    """x0 times the fixed-point reciprocal of x1; where x1 is its zero point, nothing of meaning."""
+    """x0 times the fixed-point reciprocal of x1; where x1 is its zero point, nothing of meaning.
+
+    Quotients so small that they would be shifted by more than 31 bits are 0. The reference's shift
+    is undefined there: on x86 it gives 1 for 0 / x, and now and then the greatest output.
+    """
     x0, x1, y = b.input(0), b.input(1), b.outputs[0]
     ratio = np.float32(x0.scale) / (np.float32(x1.scale) * np.float32(y.scale))
     q, shift = quantize_multiplier(float(ratio))

@@ -47,9 +47,18 @@ def _infer_quantize(node: NodeSpec) -> list[Shape]:
 
 
 def _check_axis(spec: TensorSpec, shape: Shape) -> None:
-    """Per-axis scales are as many as the dimension is long."""
+    """Per-axis scales are as many as the dimension is long, blockwise ones as there are blocks."""
     q = spec.quant
-    if q is None or not q.per_axis:
+    if q is None:
+        return
+    if q.block_size:
+        if not shape or spec.size != q.scale.size * q.block_size or shape[-1] % q.block_size:
+            raise OpError(
+                f"{spec.name!r} has {q.scale.size} scales for blocks of {q.block_size} along the "
+                f"last dimension of {list(shape)}"
+            )
+        return
+    if not q.per_axis:
         return
     if not 0 <= q.axis < len(shape) or q.scale.size != shape[q.axis]:
         raise OpError(

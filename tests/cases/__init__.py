@@ -40,6 +40,8 @@ class T:
     block_size: int = 0
     const: bool = False
     variable: bool = False
+    shape: tuple[int, ...] | None = None  # of a sparse constant, with its sparsity
+    sparsity: Any = None
 
     @property
     def type(self) -> DType:
@@ -64,7 +66,13 @@ class T:
         array = self.array
         known = self.const if const is None else const
         return TensorSpec(
-            array.shape, self.type, self.quant, array if known else None, name, self.variable
+            array.shape if self.shape is None else self.shape,
+            self.type,
+            self.quant,
+            array if known else None,
+            name,
+            self.variable,
+            self.sparsity,
         )
 
 
