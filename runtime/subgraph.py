@@ -37,6 +37,7 @@ OBJECTS = (DType.STRING, DType.RESOURCE, DType.VARIANT)
 # A constant node is computed at allocation if that does not blow its operands up: a folded tensor holds memory for good.
 FOLD_ALWAYS_BYTES = 1 << 16
 FOLD_GROWTH = 4
+MOST_BYTES = 1 << 46
 
 
 class NodeError(RuntimeError):
@@ -375,12 +376,22 @@ class LiveSubgraph:
             if tensor.allocation == UNUSED:
                 tensor.allocation = ARENA
         blocks, homes = self._lifetimes()
-        self.arena_bytes = plan(blocks)
-        if self.arena_bytes >= 1 << 46:
+        # numbers that int64 cannot hold are refused before anything is planned with them
+        needed = sum(b.size for b in blocks)
+        if needed < 1 << 62:
+            needed = plan(blocks)
+        try:
+            if needed >= MOST_BYTES:
+                raise MemoryError
+            self._arena = arena = aligned(needed)
+        except MemoryError:
+            largest = max((t for t, _ in homes), key=lambda t: t.nbytes)
             raise RuntimeError(
-                f"the tensors of subgraph {self.index} need {self.arena_bytes} bytes of memory"
-            )
-        self._arena = arena = aligned(self.arena_bytes)
+                f"the tensors of subgraph {self.index} need {needed:,} bytes of memory, which there "
+                f"are not; the largest is {largest.name!r}, {largest.dtype.label}"
+                f"{list(largest.shape)}"
+            ) from None
+        self.arena_bytes = needed
         for tensor, block in homes:
             tensor.array_or_none = np.ndarray(tensor.shape, tensor.dtype.numpy, arena, block.offset)
         self.tensor_bytes = sum(t.nbytes for t, _ in homes)
