@@ -72,7 +72,7 @@ CASES = [
         "MEAN",
         T([[-128, 127, 0, 3]], DType.INT8, 0.5, 4),
         [1],
-        T([-1], DType.INT8, 0.25, 4),
+        T([-3], DType.INT8, 0.25, 4),
     ),
     _case(
         "MEAN",
