@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from litedelegate import Interpreter
+from litedelegate.runtime.builder import ModelBuilder
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 MODELS = EXAMPLES / "models"
@@ -125,3 +126,34 @@ def test_training_repeats_and_what_it_writes_runs(example: Any) -> None:
     want = trainer.forward(params, images)["scores"]
     np.testing.assert_allclose(scores["float32"], want, atol=1e-5)
     np.testing.assert_allclose(scores["int8"], want, atol=0.1)
+
+
+def with_op(op: str, custom: bool) -> bytes:
+    """image -> MEAN -> `op` -> scores."""
+    builder = ModelBuilder()
+    graph = builder.subgraph("main")
+    image = graph.input("image", (1, 224, 224, 3))
+    axes = graph.constant("axes", np.array([1, 2], np.int32))
+    mean = graph.op("MEAN", [image, axes], ("mean", (1, 3), "float32"))
+    add = graph.custom if custom else graph.op
+    scores = add(op, [mean], ("scores", (1, 3), "float32"))
+    graph.outputs(scores)
+    builder.signature("serving_default", {"image": image}, {"scores": scores})
+    return builder.build()
+
+
+def test_the_readme_runs(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (root / "README.md").read_text("utf-8"), re.S)
+    assert len(blocks) == 3
+    monkeypatch.chdir(tmp_path)
+    for block in blocks:
+        custom = "custom_ops" in block
+        Path("model.tflite").write_bytes(with_op("Atan" if custom else "ABS", custom))
+        image = np.ones((1, 224, 224, 3), np.float32)
+        names: dict[str, Any] = {"image": image}
+        exec(block, names)
+        if custom:
+            scores = names["interpreter"].run({"image": image})["scores"]
+            np.testing.assert_allclose(scores, np.full((1, 3), np.pi / 4), rtol=1e-6)
+        elif "scores" in names:
+            np.testing.assert_allclose(names["scores"], [[1, 1, 1]], rtol=1e-5)
