@@ -275,7 +275,7 @@ class GraphBuilder:
         bits), strings are str or bytes. For a sparse tensor `value` holds the stored ones; give
         `sparsity` and the dense `shape`.
         """
-        array = np.asarray(value)
+        array = _array(value)
         kind = dtype_of(array.dtype if dtype is None else dtype)
         shape = more.pop("shape", array.shape)
         buffer = self.model.buffer(encode(array, kind))
@@ -409,7 +409,10 @@ def dtype_of(dtype: DTypeName) -> DType:
         return dtype
     if isinstance(dtype, str) and dtype.upper() in DType.__members__:
         return DType[dtype.upper()]
-    kind = np.dtype(dtype)
+    try:
+        kind = np.dtype(dtype)
+    except TypeError:
+        kind = np.dtype("V1")
     if kind.kind in "OSU":
         return DType.STRING
     if kind.name.upper() in DType.__members__:
@@ -419,19 +422,27 @@ def dtype_of(dtype: DTypeName) -> DType:
     )
 
 
+def _array(value: ArrayLike) -> Array:
+    if not isinstance(value, np.ndarray):
+        leaves = np.array(value, object)
+        if leaves.size and isinstance(leaves.flat[0], str | bytes):
+            return leaves  # numpy's own strings lose NULs at their ends
+    return np.asarray(value)
+
+
 def encode(array: Array, dtype: DType) -> Array | bytes:
     """The bytes of a constant, as a buffer holds them."""
     if dtype is DType.STRING:
         flat = array.reshape(-1).tolist()
         return encode_strings([s.encode() if isinstance(s, str) else bytes(s) for s in flat])
-    if dtype.bits < 8 and dtype.bits:
-        return pack_bits(array, dtype)
     if dtype is DType.BFLOAT16 and array.dtype.kind == "f":
         return float32_to_bfloat16(array.astype(np.float32))
     if dtype.is_integer and array.dtype.kind in "iu" and array.size:
         low, high = dtype.range()
         if int(array.min()) < low or int(array.max()) > high:
             raise ValueError(f"values from {array.min()} to {array.max()} leave {dtype.label}")
+    if dtype.bits < 8:
+        return pack_bits(array, dtype)
     return np.ascontiguousarray(array, dtype.numpy)
 
 

@@ -14,7 +14,8 @@ def plain(value: Any) -> Any:
     if value is None or isinstance(value, str | bytes):
         return value
     if isinstance(value, np.ndarray):
-        return value.dtype.str, value.shape, value.tolist()
+        content = value.tolist() if value.dtype == object else value.tobytes()
+        return value.dtype.str, value.shape, content
     if hasattr(value, "items"):
         return {name: plain(item) for name, item in value.items()}
     if isinstance(value, tuple | list):
