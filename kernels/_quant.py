@@ -40,21 +40,19 @@ def quantize_multipliers(m: Array) -> tuple[Array, Array]:
 
 
 def saturating_rounding_doubling_high_mul(a: Array, b: Array | int) -> Array:
-    """round(a * b / 2^31) for int32 values held as int64; halves go up, as gemmlowp has it."""
+    """round(a * b / 2^31) for int32 values held as int64, as gemmlowp rounds them.
+
+    Its nudge by the sign and its division towards zero come to the same as halves upwards.
+    """
     ab = a.astype(np.int64) * b
-    nudge = np.where(ab >= 0, np.int64(1 << 30), np.int64(1 - (1 << 30)))
-    total = ab + nudge
-    # C divides towards zero
-    high = np.where(total >= 0, total >> 31, -((-total) >> 31))
-    return np.asarray(np.where(ab == 1 << 62, np.int64((1 << 31) - 1), high))
+    return np.asarray(np.minimum((ab + (1 << 30)) >> 31, (1 << 31) - 1))
 
 
 def rounding_divide_by_pot(a: Array, exponent: Array | int) -> Array:
     """a / 2^exponent, rounded to nearest, halves away from zero; int64 in, int64 out."""
-    mask = (np.int64(1) << np.asarray(exponent, np.int64)) - 1
-    remainder = a & mask
-    threshold = (mask >> 1) + (a < 0)
-    return np.asarray((a >> np.asarray(exponent, np.int64)) + (remainder > threshold))
+    e = np.asarray(exponent, np.int64)
+    half = (np.int64(1) << e) >> 1
+    return np.asarray((a + half + (a >> 63) * (e > 0)) >> e)
 
 
 def multiply_by_quantized_multiplier(a: Array, q: Array | int, shift: Array | int) -> Array:
