@@ -37,11 +37,13 @@ def describe(missing: Sequence[Missing], page: str) -> str:
         lines.append(f"Encountered unresolved custom op: {printable(plain[0].op)}.")
         lines.append(f"See instructions: {page}")
     elif flex:
+        # TensorFlow Lite says the one or the other, by what noticed it
         lines.append(
             "Select TensorFlow op(s), included in the given model, is(are) not supported by this interpreter. "
             "Make sure you apply/link the Flex delegate before inference. "
             "See instructions: https://www.tensorflow.org/lite/guide/ops_select"
         )
+        lines.append("Regular TensorFlow ops are not supported by this interpreter.")
     first = (plain or flex or list(missing))[0]
     lines.append(f"{len(missing)} unresolved in all:" if len(missing) > 1 else "It is:")
     lines += [f"  {_line(m)}" for m in missing]
