@@ -20,7 +20,7 @@ def unresolved(content: bytes) -> str:
 
 def test_every_unknown_custom_op_is_listed() -> None:
     text = unresolved(
-        toy_models.custom(("Atan", {"offset": 1.0}), ("Foo", b"abc"), ("Atan", None), ("Bar", None))
+        toy_models.custom(("Atan", b"a" * 32), ("Foo", b"abc"), ("Atan", None), ("Bar", None))
     )
     assert text.startswith("Encountered unresolved custom op: Atan.")
     assert "See instructions: https://www.tensorflow.org/lite/guide/ops_custom" in text
