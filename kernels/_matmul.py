@@ -13,6 +13,8 @@ from .types import Array
 
 # below this many multiplications handing work to another thread costs more than it saves
 _PARALLEL_FROM = 1 << 22
+# from this many on BLAS shares one product among threads itself
+_BLAS_PARALLEL_FROM = 1 << 18
 
 
 def product(x: Array, y: Array, out: Array) -> Run:
@@ -35,9 +37,9 @@ def stacked_product(
         # one right matrix for all rows
         x, out = x.reshape(-1, depth), out.reshape(-1, columns)
         return product(x, y[(0,) * (y.ndim - 2)], out)
-    work = out.size * depth
+    work, each = out.size * depth, out.shape[-2] * columns * depth
     axis = next((i for i, d in enumerate(out.shape[:-2]) if d >= threads), None)
-    if threads < 2 or axis is None or work < _PARALLEL_FROM:
+    if threads < 2 or axis is None or work < _PARALLEL_FROM or each >= _BLAS_PARALLEL_FROM:
         return product(x, y, out)
     x, y = (np.broadcast_to(a, out.shape[:-2] + a.shape[-2:]) for a in (x, y))
     edges = [out.shape[axis] * i // threads for i in range(threads + 1)]
