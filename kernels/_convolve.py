@@ -28,12 +28,13 @@ class Packed:
     """Weights as BLAS takes them: one [depth, units] matrix for each group, float32 or float64.
 
     `cuts`: slices of the depth within which float32 adds integer products up without rounding; just
-    one where all of it does, or where rounding is allowed. `bound`: the largest absolute sum.
+    one where all of it does, or where rounding is allowed. `bounds` [units]: the largest absolute
+    sums.
     """
 
     groups: tuple[Array, ...]
     cuts: tuple[slice, ...]
-    bound: int
+    bounds: Array
 
     @property
     def units(self) -> int:
@@ -53,7 +54,7 @@ def pack(weights: Array, groups: int, dtype: Any) -> Packed:
     """Packs float weights [units, ..., channels of a group]."""
     matrices = weights.reshape(groups, weights.shape[0] // groups, -1).swapaxes(1, 2)
     packed = tuple(np.ascontiguousarray(m, dtype) for m in matrices)
-    return Packed(packed, (slice(None),), 0)
+    return Packed(packed, (slice(None),), np.zeros(weights.shape[0], np.int64))
 
 
 def pack_integers(
@@ -62,26 +63,27 @@ def pack_integers(
     """Packs integer weights for products with integers from low to high."""
     matrices = weights.reshape(groups, weights.shape[0] // groups, -1).swapaxes(1, 2)
     matrices = matrices.astype(np.int64)
-    bound = largest_sum(matrices, low, high)
+    bounds = largest_sums(matrices, low, high).reshape(-1)
     depth = matrices.shape[1]
     for parts in range(1, 9):
         edges = [depth * i // parts for i in range(parts + 1)]
         cuts = tuple(slice(a, b) for a, b in itertools.pairwise(edges))
-        if all(largest_sum(matrices[:, c], low, high) <= EXACT for c in cuts):
+        if all(largest_sums(matrices[:, c], low, high).max() <= EXACT for c in cuts):
             dtype: Any = np.float32
             break
     else:
         cuts, dtype = (slice(None),), np.float64
-    return Packed(tuple(np.array(m, dtype, order=order) for m in matrices), cuts, bound)
+    return Packed(tuple(np.array(m, dtype, order=order) for m in matrices), cuts, bounds)
 
 
-def largest_sum(matrices: Array, low: int, high: int) -> int:
-    """Largest absolute value that any part of a sum of products can reach."""
+def largest_sums(matrices: Array, low: int, high: int) -> Array:
+    """Largest absolute value that any part of a sum of products with integers from low to high can
+    reach: [groups, units] of matrices [groups, depth, units]."""
     above = np.maximum(matrices, 0).sum(axis=1)
     below = np.minimum(matrices, 0).sum(axis=1)
     most = np.maximum(high, 0) * above + np.minimum(low, 0) * below
     least = np.minimum(low, 0) * above + np.maximum(high, 0) * below
-    return int(max(most.max(initial=0), -least.min(initial=0)))
+    return np.asarray(np.maximum(most, -least))
 
 
 def convolve(

@@ -66,6 +66,15 @@ def depthwise(
     return tasks[0] if threads == 1 else b.parallel(tasks)
 
 
+def _run_length(width: int, units: int) -> int:
+    """How many outputs of a row to flatten together: a divisor of the width."""
+    if width * units <= 2 * _ROW:
+        return width
+    fits = max(d for d in range(1, width + 1) if width % d == 0 and (d * units <= _ROW or d == 1))
+    # short loops cost more than weights that fill the cache
+    return fits if fits * units >= _ROW // 4 else width
+
+
 class _Worker:
     """The products of one thread."""
 
@@ -84,9 +93,7 @@ class _Worker:
         # columns taken apart by their remainder, so that windows of a remainder lie side by side
         self._phases = stride if dilation == 1 and stride > 1 and units < _SHORT else 1
         contiguous = stride == self._phases
-        # outputs of a row that go together
-        fits = [d for d in range(1, width + 1) if width % d == 0 and d * units <= _ROW]
-        self._run = max(fits, default=1) if contiguous else 1
+        self._run = _run_length(width, units) if contiguous else 1
         self._weights: list[Array] = []
         self.setup: list[Run] = []
         for phase in range(min(self._phases, window.kernel[1])):

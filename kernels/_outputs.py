@@ -82,14 +82,14 @@ class HybridOutputs(FloatOutputs):
 
 
 class IntegerOutputs:
-    """Requantisation of exact integer sums, |sum| <= bound, held as floats of type `dtype`."""
+    """Requantisation of integer sums, |sum| <= bound [units], held as floats of type `dtype`."""
 
     def __init__(
-        self, scratch: Scratch, y: Array, scaling: Scaling, bound: int, dtype: Any, most: int
+        self, scratch: Scratch, y: Array, scaling: Scaling, bound: Array, dtype: Any, most: int
     ) -> None:
         self._y = y
         units = y.shape[-1]
-        self._requantizer = Requantizer(scratch, y.size // units, scaling, bound)
+        self._requantizer = Requantizer(scratch, y.size // units, scaling, bound, dtype)
         self.setup = self._requantizer.setup
         self._sums = scratch((most, units), dtype)
 

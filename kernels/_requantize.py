@@ -17,12 +17,13 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
+from ._lines import Lines, find_lines
 from ._quant import (
     float_activation_range,
     multiply_by_quantized_multiplier,
@@ -167,74 +168,207 @@ _BELOW_HALF = np.nextafter(0.5, 0.0)
 class Requantizer:
     """Steps from accumulators [rows, channels], integers held as floats, to stored values.
 
-    `bound`: the largest absolute accumulator, without the offset.
+    `bound` [channels]: the largest absolute accumulators, without the offset. `dtype`: their type.
+    The steps may change the accumulators.
     """
 
     def __init__(
-        self, scratch: Callable[..., Array], rows: int, scaling: Scaling, bound: int
+        self,
+        scratch: Callable[..., Array],
+        rows: int,
+        scaling: Scaling,
+        bound: Array,
+        dtype: Any = np.float32,
     ) -> None:
-        self.tiler = tiler = Tiler(scratch, rows, scaling.offset.size)
-        self.setup = tiler.setup
+        self.setup: list[Run] = []
+        self._tiler = Tiler(scratch, rows, scaling.offset.size)
+        self._patch: _Patch | None = None
+        self._form: Form | None = None
+        lines = None
+        if dtype == np.float32 and rows * scaling.offset.size >= _WORTH_PROOF:
+            lines = find_lines(scaling, bound)
+        if lines is not None and 8 * np.count_nonzero(~lines.proved) <= lines.proved.size:
+            self._form = _Float32(self._tiler, scratch, scaling, lines)
+            if not lines.proved.all():
+                self._patch = _Patch(scratch, rows, scaling, bound, np.nonzero(~lines.proved)[0])
+        elif scaling.exact(bound.max(initial=0), folded=False):
+            self._form = _Float64(self._tiler, scratch, scaling, int(bound.max(initial=0)))
         self._scaling = scaling
-        folded = scaling.exact(bound, folded=True)
-        self._exact = folded or scaling.exact(bound, folded=False)
-        if not self._exact:
-            return
-        self._real = scratch((tiler.size,), np.float64)
-        low, high, zero = scaling.low, scaling.high, scaling.zero
+        self.setup += [*self._tiler.setup, *(self._patch.setup if self._patch else ())]
+
+    def steps(self, accumulators: Array, y: Array) -> list[Run]:
+        """Steps from `accumulators` to `y`, both [rows, channels] and contiguous."""
+        steps: list[Run] = []
+        if self._patch is not None:
+            steps += self._patch.before(accumulators)
+        for a, part in self._tiler.cut(accumulators, y):
+            if self._form is None:
+                steps.append(partial(self._by_integers, a, part))
+            else:
+                steps += self._form.block(a, part)
+        if self._patch is not None:
+            steps += self._patch.after(y)
+        return steps
+
+    def _by_integers(self, accumulators: Array, y: Array) -> None:
+        y[...] = self._scaling.apply(accumulators.reshape(-1, self._tiler.channels)).reshape(-1)
+
+
+# elements from which on the search for float32 constants pays
+_WORTH_PROOF = 1 << 14
+
+
+class Form(Protocol):
+    """A way to requantise a flat block."""
+
+    def block(self, accumulators: Array, y: Array) -> list[Run]: ...
+
+
+class _Patch:
+    """A few channels that are requantised apart from the others."""
+
+    def __init__(
+        self,
+        scratch: Callable[..., Array],
+        rows: int,
+        scaling: Scaling,
+        bound: Array,
+        channels: Array,
+    ) -> None:
+        own = replace(
+            scaling,
+            q=scaling.q[channels],
+            shift=scaling.shift[channels],
+            offset=scaling.offset[channels],
+        )
+        self._channels = channels
+        self._scratch, self._rows = scratch, rows
+        self._requantizer = Requantizer(scratch, min(rows, BLOCK), own, bound[channels])
+        self.setup = self._requantizer.setup
+        self._arrays: tuple[Array, Array] | None = None
+
+    def before(self, accumulators: Array) -> list[Run]:
+        rows = accumulators.shape[0]
+        if self._arrays is None:  # the first block is the largest
+            shape = (rows, self._channels.size)
+            self._arrays = self._scratch(shape, accumulators.dtype), self._scratch(shape, np.uint8)
+        own, stored = (a[:rows] for a in self._arrays)
+        take = partial(np.take, accumulators, self._channels, axis=1, out=own, mode="clip")
+        return [take, *self._requantizer.steps(own, stored)]
+
+    def after(self, y: Array) -> list[Run]:
+        assert self._arrays is not None
+        stored = self._arrays[1][: y.shape[0]]
+        bytes_ = y.view(np.uint8)
+        return [
+            partial(np.copyto, bytes_[:, c], stored[:, i]) for i, c in enumerate(self._channels)
+        ]
+
+
+class _Float32:
+    """See `_lines`."""
+
+    def __init__(
+        self, tiler: Tiler, scratch: Callable[..., Array], scaling: Scaling, lines: Lines
+    ) -> None:
+        tile, size = tiler.tile, tiler.size
+        self._offset, self._multiplier = tile(lines.offset), tile(lines.multiplier)
+        self._signed, self._constant = lines.signed, tile(lines.constant)
+        if lines.signed:
+            self._minus, self._sign = tile(-lines.constant), scratch((size,), np.float32)
+        self._store = _Store(tiler, scratch, scaling, lines.base, "float32")
+
+    def block(self, accumulators: Array, y: Array) -> list[Run]:
+        n, v = y.size, accumulators
+        constant = self._constant[:n]
+        steps: list[Run] = [
+            partial(np.add, v, self._offset[:n], out=v),
+            partial(np.multiply, v, self._multiplier[:n], out=v),
+        ]
+        if self._signed:
+            sign = self._sign[:n]
+            steps += [
+                partial(np.maximum, v, self._minus[:n], out=sign),
+                partial(np.minimum, sign, constant, out=sign),
+                partial(np.add, v, sign, out=v),
+                partial(np.rint, v, out=v),
+            ]
+        else:
+            steps.append(partial(np.add, v, constant, out=v))
+        return steps + self._store.block(v, y)
+
+
+class _Store:
+    """From real results, `base` larger than what is to be stored, to stored bytes."""
+
+    def __init__(
+        self,
+        tiler: Tiler,
+        scratch: Callable[..., Array],
+        scaling: Scaling,
+        base: int,
+        dtype: str,
+    ) -> None:
+        self._low = tiler.constant(scaling.low + base, dtype)
+        self._high = tiler.constant(scaling.high + base, dtype)
+        # negative numbers reach a byte by way of int16
+        self._between = scratch((tiler.size,), np.int16) if scaling.low + base < 0 else None
+        self._base = np.uint8(-base % 256)
+
+    def block(self, v: Array, y: Array) -> list[Run]:
+        """Steps that clamp v, truncate it and take `base` off modulo 256."""
+        n, stored = y.size, y.view(np.uint8)
+        steps: list[Run] = [
+            partial(np.maximum, v, self._low[:n], out=v),
+            partial(np.minimum, v, self._high[:n], out=v),
+        ]
+        if self._between is not None:
+            steps.append(partial(np.copyto, self._between[:n], v, casting="unsafe"))
+            v = self._between[:n]
+        steps.append(partial(np.copyto, stored, v, casting="unsafe"))
+        if self._base:
+            steps.append(partial(np.add, stored, self._base, out=stored))
+        return steps
+
+
+class _Float64:
+    """The formula at the head of this file, all of its terms exact."""
+
+    def __init__(
+        self, tiler: Tiler, scratch: Callable[..., Array], scaling: Scaling, bound: int
+    ) -> None:
+        low, zero = scaling.low, scaling.zero
         multiplier, nudge = scaling.factors()
-        most = bound + float(np.abs(scaling.offset).max(initial=0))
-        # 8-bit outputs: through int16, whose min and max are fast, in the range 0 to 255
-        self._short = max(-low, high) <= 255 and most * multiplier.max(initial=0) < (1 << 15) - 512
-        self._lift = 128 if self._short and low < 0 else 0
-        middle = 0.5 + zero + self._lift
+        # stored values from 0 on, so that truncation is floor
+        base = -low if max(-low, scaling.high) <= 255 and low < 0 else 0
+        self._bytes = max(-low, scaling.high) <= 255
+        middle = 0.5 + zero + base
         # where no result below `zero` counts, every product that does is positive
         self._signed = low < zero and bool(nudge.any())
+        size, tile = tiler.size, tiler.tile
         if self._signed:
             # x + middle +- nudge, as x + half + clip(x + half, half - nudge, half + nudge)
-            middle, nudge = middle / 2, np.zeros(1)
-            _, size = scaling.factors()
-            self._sign = scratch((tiler.size,), np.float64)
-            self._sign_low = tiler.tile(middle - size)
-            self._sign_high = tiler.tile(middle + size)
+            middle /= 2
+            self._sign = scratch((size,), np.float64)
+            self._sign_low, self._sign_high = tile(middle - nudge), tile(middle + nudge)
+            nudge = np.zeros(1)
+        folded = scaling.exact(bound, folded=True)
         constant = middle + nudge + (multiplier * scaling.offset if folded else 0.0)
         terms: list[tuple[Callable[..., Any], Array]] = [
             (np.multiply, multiplier),
             (np.add, np.broadcast_to(constant, multiplier.shape)),
         ]
-        self._offset: Array | None = None
         if not folded:
-            if most <= 1 << 24:
-                self._offset = tiler.tile(scaling.offset.astype(np.float32))
-            else:
-                terms.insert(0, (np.add, scaling.offset.astype(np.float64)))
-        self._terms = [(f, tiler.tile(v)) for f, v in terms]
-        if self._short:
-            self._stored = scratch((tiler.size,), np.int16)
-            self._low = tiler.constant(low + self._lift, "int16")
-            self._high = tiler.constant(high + self._lift, "int16")
-        else:
-            self._low = tiler.constant(low, "float64")
-            self._high = tiler.constant(high, "float64")
+            terms.insert(0, (np.add, scaling.offset.astype(np.float64)))
+        self._terms = [(f, tile(v)) for f, v in terms]
+        self._real = scratch((size,), np.float64)
+        self._low, self._high = (tiler.constant(v, "float64") for v in (scaling.low, scaling.high))
+        self._store = _Store(tiler, scratch, scaling, base, "float64")
 
-    def steps(self, accumulators: Array, y: Array) -> list[Run]:
-        """Steps from `accumulators` to `y`, both [rows, channels] and contiguous."""
-        steps: list[Run] = []
-        for a, part in self.tiler.cut(accumulators, y):
-            steps += self._block(a, part) if self._exact else [partial(self._by_integers, a, part)]
-        return steps
-
-    def _by_integers(self, accumulators: Array, y: Array) -> None:
-        y[...] = self._scaling.apply(accumulators.reshape(-1, self.tiler.channels)).reshape(-1)
-
-    def _block(self, accumulators: Array, y: Array) -> list[Run]:
+    def block(self, accumulators: Array, y: Array) -> list[Run]:
         n = y.size
         d = self._real[:n]
-        steps: list[Run] = []
-        if self._offset is not None:
-            offset = self._offset[:n]
-            steps.append(partial(np.add, accumulators, offset, out=accumulators))
-        steps.append(partial(np.copyto, d, accumulators))
+        steps: list[Run] = [partial(np.copyto, d, accumulators)]
         steps += [partial(f, d, v[:n], out=d) for f, v in self._terms]
         if self._signed:
             sign = self._sign[:n]
@@ -243,24 +377,12 @@ class Requantizer:
                 partial(np.minimum, sign, self._sign_high[:n], out=sign),
                 partial(np.add, d, sign, out=d),
             ]
-        low, high = self._low[:n], self._high[:n]
-        if not self._short:
-            steps += [
-                partial(np.floor, d, out=d),
-                partial(np.maximum, d, low, out=d),
-                partial(np.minimum, d, high, out=d),
-                partial(np.copyto, y, d, casting="unsafe"),
-            ]
-            return steps
-        s = self._stored[:n]
-        # truncation is floor for what is not clamped to 0
-        steps += [
-            partial(np.copyto, s, d, casting="unsafe"),
-            partial(np.maximum, s, low, out=s),
-            partial(np.minimum, s, high, out=s),
-            partial(np.copyto, y.view(np.uint8), s, casting="unsafe"),
+        if self._bytes:
+            return steps + self._store.block(d, y)
+        return [
+            *steps,
+            partial(np.floor, d, out=d),
+            partial(np.maximum, d, self._low[:n], out=d),
+            partial(np.minimum, d, self._high[:n], out=d),
+            partial(np.copyto, y, d, casting="unsafe"),
         ]
-        if self._lift:
-            bits = y.view(np.uint8)
-            steps.append(partial(np.bitwise_xor, bits, np.uint8(128), out=bits))
-        return steps

@@ -95,7 +95,7 @@ def _plan_integer(b: Binding, scratch: Callable[..., Array]) -> Run:
     scale = scaling(b, x, b.input(1), sums, _bias(b), units)
 
     def outputs(most: int) -> Outputs:
-        return IntegerOutputs(scratch, y, scale, packed.bound, packed.sum_dtype, most)
+        return IntegerOutputs(scratch, y, scale, packed.bounds, packed.sum_dtype, most)
 
     return sequence(convolve(scratch, b.xi(0), _window(b), packed, x.zero_point, outputs))
 

@@ -17,7 +17,7 @@ from ._convolution import (
     weight_scales,
     weight_values,
 )
-from ._convolve import EXACT, largest_sum
+from ._convolve import EXACT, largest_sums
 from ._hybrid import RowQuantizer
 from ._outputs import FloatOutputs, HybridOutputs, IntegerOutputs, Outputs, compute_type
 from ._scatter import pack_transposed, scatter
@@ -107,8 +107,8 @@ def _plan_integer(b: Binding, scratch: Callable[..., Array]) -> Run:
     values = weight_values(weights, b.xi(_WEIGHTS))
     units = values.shape[0]
     low, high = (end - x.zero_point for end in x.dtype.range())
-    bound = largest_sum(values.reshape(1, units, -1).swapaxes(1, 2), low, high)
-    dtype = np.float32 if bound <= EXACT else np.float64
+    bound = largest_sums(values.reshape(1, units, -1).swapaxes(1, 2), low, high)[0]
+    dtype = np.float32 if bound.max() <= EXACT else np.float64
     matrix = _matrix(b, lambda: pack_transposed(values, dtype))
     # at the edges kernels are cut off, so the zero point is taken from the input itself
     scale = scaling(b, x, weights, np.zeros(units, np.int64), _bias(b), units)

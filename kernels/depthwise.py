@@ -17,6 +17,7 @@ from ._convolution import (
     weight_scales,
     weight_values,
 )
+from ._convolve import EXACT
 from ._depthwise import Taps, depthwise
 from ._hybrid import RowQuantizer
 from ._outputs import FloatOutputs, HybridOutputs, IntegerOutputs, Outputs, compute_type
@@ -81,8 +82,8 @@ def _plan_integer(b: Binding, scratch: Callable[..., Array]) -> Run:
     x, y = b.input(0), b.y[0]
     values = weight_values(b.input(1), b.xi(1))[0]
     low, high = x.dtype.range()
-    bound = int(np.abs(values).sum(axis=(0, 1)).max()) * max(-low, high)
-    dtype = np.float32 if bound <= 1 << 24 else np.float64
+    bound = np.abs(values).sum(axis=(0, 1)) * max(-low, high)
+    dtype = np.float32 if bound.max() <= EXACT else np.float64
     units = y.shape[3]
     scale = scaling(b, x, b.input(1), values.sum(axis=(0, 1)), _bias(b), units)
 

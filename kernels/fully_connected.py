@@ -171,7 +171,7 @@ def _plan_integer(b: Binding, scratch: Callable[..., Array]) -> Run:
     sums = scratch(y.shape, packed.sum_dtype)
     part = scratch(y.shape, packed.dtype) if len(packed.cuts) > 1 else None
     rows = scratch(x.shape, packed.dtype)
-    requantizer = Requantizer(scratch, y.shape[0], scale, packed.bound)
+    requantizer = Requantizer(scratch, y.shape[0], scale, packed.bounds, packed.sum_dtype)
     return sequence(
         [
             *_shuffle_input(b, x),
