@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from ._quant import (
     rounding_divide_by_pot,
     saturating_rounding_doubling_high_mul,
 )
+from ._rows import row_maxima, row_sums
 from ._widen import FLOATS, in_float32
 from .api import Bind, Binding, NodeSpec, OpError, Registration, Run, Shape, op, take
 from .types import Array, DType
@@ -80,24 +82,26 @@ def _in_rows(b: Binding, make: partial[Run], scratch: tuple[type, ...]) -> Run:
 
 
 def _bind_float(b: Binding) -> Run | None:
-    beta = float(b.options.beta)
     dtype = b.y[0].dtype.type
-    return _in_rows(b, partial(_float_rows, b.input(0).shape[-1], beta), (dtype,))
+    rows = partial(_float_rows, b.input(0).shape[-1], float(b.options.beta))
+    return _in_rows(b, rows, (dtype, dtype))
 
 
-def _float_rows(depth: int, beta: float, x: Array, y: Array, work: Array) -> Run:
+def _float_rows(depth: int, beta: float, x: Array, y: Array, work: Array, turned: Array) -> Run:
     source, target = x.reshape(-1, depth), y.reshape(-1, depth)
-    row = work[: source.shape[0]].reshape(-1, 1)
+    row = work[: source.shape[0]]
+    column = row.reshape(-1, 1)
+    maxima, sums = row_maxima(source, turned, row), row_sums(target, row)
     factor = np.array(beta, y.dtype)
 
     def run() -> None:
-        np.maximum.reduce(source, axis=1, keepdims=True, out=row)
-        np.subtract(source, row, out=target)
+        maxima()
+        np.subtract(source, column, out=target)
         if beta != 1:
             np.multiply(y, factor, out=y)
         np.exp(y, out=y)
-        np.add.reduce(target, axis=1, keepdims=True, out=row)
-        np.divide(target, row, out=target)
+        sums()
+        np.divide(target, column, out=target)
 
     return run
 
@@ -107,17 +111,19 @@ def _bind_log_float(b: Binding) -> Run | None:
     return _in_rows(b, partial(_log_float_rows, b.input(0).shape[-1]), (dtype, dtype))
 
 
-def _log_float_rows(depth: int, x: Array, y: Array, work: Array, exponential: Array) -> Run:
+def _log_float_rows(depth: int, x: Array, y: Array, work: Array, powers: Array) -> Run:
     source, target = x.reshape(-1, depth), y.reshape(-1, depth)
-    row, powers = work[: source.shape[0]].reshape(-1, 1), exponential.reshape(-1, depth)
+    row = work[: source.shape[0]]
+    column = row.reshape(-1, 1)
+    maxima, sums = row_maxima(source, powers, row), row_sums(powers.reshape(-1, depth), row)
 
     def run() -> None:
-        np.maximum.reduce(source, axis=1, keepdims=True, out=row)
-        np.subtract(source, row, out=target)
-        np.exp(target, out=powers)
-        np.add.reduce(powers, axis=1, keepdims=True, out=row)
+        maxima()
+        np.subtract(source, column, out=target)
+        np.exp(y, out=powers)
+        sums()
         np.log(row, out=row)
-        np.subtract(target, row, out=target)
+        np.subtract(target, column, out=target)
 
     return run
 
@@ -142,17 +148,44 @@ def _bind_bytes(b: Binding) -> Run | None:
         scaled_down, radius, _, _ = _scaled_differences(b.input(0).scale, float(b.options.beta))
         powers = exp_on_negative_values(scaled_down, _BITS)
         powers[radius + 1 :] = 0
-        return powers, times_pot(powers, -12)
+        return powers, times_pot(powers, -12).astype(np.float64)
 
     powers, summands = b.once("tables", make)
     rows = partial(_byte_rows, b.input(0).shape[-1], powers, summands, b.outputs[0].dtype)
-    return _in_rows(b, rows, (np.uint8, np.int64))
+    return _in_rows(b, rows, (np.uint8, np.int64, np.uint8))
 
 
-def _distance(x: Array, depth: int) -> tuple[Array, Array]:
-    """Views of x as rows, and as rows of unsigned bit patterns: the maximum less x fits those."""
-    rows = x.reshape(-1, depth)
-    return rows, rows.view(f"u{x.itemsize}")
+class _Rows:
+    """What integer rows have in common: how far each element lies below its row's maximum."""
+
+    def __init__(self, depth: int, x: Array, below: Array, work: Array, turned: Array) -> None:
+        source = x.reshape(-1, depth)
+        unsigned = f"u{x.itemsize}"
+        self.most = np.empty(source.shape[0], x.dtype)
+        self._maxima = row_maxima(source, turned.view(x.dtype), self.most)
+        # the difference always fits the unsigned type, whatever the signs
+        self._bits = source.view(unsigned)
+        self._most = self.most.reshape(-1, 1).view(unsigned)
+        self._index = below.reshape(-1, depth)
+        self._below = below
+        self._work = work
+        self.matrix = work.reshape(-1, depth)
+        self._powers = work.view(np.float64)
+        self._total = np.empty(source.shape[0], np.float64)
+        self._sums = row_sums(self._powers.reshape(-1, depth), self._total)
+        self.single = source.shape[0] == 1
+
+    def totals(self, summands: Array) -> Any:
+        """Row sums of `summands` (integers in float64) at the distances: [rows, 1], or an int."""
+        self._maxima()
+        np.subtract(self._most, self._bits, out=self._index)
+        summands.take(self._below, out=self._powers, mode="wrap")
+        self._sums()
+        return int(self._total[0]) if self.single else self._total.astype(np.int64).reshape(-1, 1)
+
+    def look_up(self, table: Array) -> None:
+        """Into `matrix`: `table` at the distances."""
+        table.take(self._below, out=self._work, mode="wrap")
 
 
 def _byte_rows(
@@ -164,25 +197,23 @@ def _byte_rows(
     y: Array,
     below: Array,
     work: Array,
+    turned: Array,
 ) -> Run:
-    source, bits = _distance(x, depth)
-    target, index = work.reshape(-1, depth), below.reshape(-1, depth)
-    low, high = dtype.range()
+    rows = _Rows(depth, x, below, work, turned)
+    target, (low, high) = rows.matrix, dtype.range()
+    bottom, top = np.array(low), np.array(high)
 
     def run() -> None:
-        most = np.maximum.reduce(source, axis=1, keepdims=True)
-        np.subtract(most.view(np.uint8), bits, out=index)
-        summands.take(below, out=work, mode="wrap")
-        inverse, over_unit = reciprocal(np.add.reduce(target, axis=1, keepdims=True), 12)
+        inverse, over_unit = reciprocal(rows.totals(summands), 12)
         exponent = over_unit + 31 - dtype.bits
-        powers.take(below, out=work, mode="wrap")
+        rows.look_up(powers)
         np.multiply(target, inverse, out=target)
         np.add(work, 1 << 30, out=work)
         np.right_shift(work, 31, out=work)
         np.add(target, (1 << exponent) >> 1, out=target)
         np.right_shift(target, exponent, out=target)
         np.add(work, low, out=work)
-        np.minimum(work, high, out=work)
+        work.clip(bottom, top, work)
         np.copyto(y, work, casting="unsafe")
 
     return run
@@ -196,10 +227,10 @@ def _bind_log_bytes(b: Binding) -> Run | None:
         # all 256 differences this time: the second threshold is another one
         differences = multiply_by_quantized_multiplier(-np.arange(256), q, shift)
         back = quantize_multiplier((1 << (31 - shift)) / q)
-        return summands, differences, radius, *back
+        return summands.astype(np.float64), differences, radius, *back
 
     rows = partial(_log_byte_rows, b.input(0).shape[-1], b.once("tables", make), b.outputs[0].dtype)
-    return _in_rows(b, rows, (np.uint8, np.int64))
+    return _in_rows(b, rows, (np.uint8, np.int64, np.uint8))
 
 
 def _log_byte_rows(
@@ -210,21 +241,18 @@ def _log_byte_rows(
     y: Array,
     below: Array,
     work: Array,
+    turned: Array,
 ) -> Run:
     summands, differences, radius, q, shift = tables
-    source, bits = _distance(x, depth)
-    target, index = work.reshape(-1, depth), below.reshape(-1, depth)
-    stored = y.reshape(-1, depth)
+    rows = _Rows(depth, x, below, work, turned)
+    target, index, stored = rows.matrix, below.reshape(-1, depth), y.reshape(-1, depth)
     low, high = dtype.range()
 
     def run() -> None:
-        most = np.maximum.reduce(source, axis=1, keepdims=True)
-        np.subtract(most.view(np.uint8), bits, out=index)
-        summands.take(below, out=work, mode="wrap")
-        log_sum = log_of_q12(np.add.reduce(target, axis=1, keepdims=True))
+        log_sum = log_of_q12(np.asarray(rows.totals(summands)))
         least = multiply_by_quantized_multiplier(log_sum - (1 << 31), q, shift)
         threshold = np.maximum(-radius - 1, least)
-        differences.take(below, out=work, mode="wrap")
+        rows.look_up(differences)
         result = rounding_divide_by_pot(target - log_sum, 31 - _BITS - 4) + high
         np.clip(result, low, high, out=result)
         np.copyto(result, low, where=index >= -threshold)
@@ -237,7 +265,7 @@ def _log_byte_rows(
 
 
 def _bind_int16(b: Binding) -> Run | None:
-    def make() -> tuple[Array, Array]:
+    def make() -> tuple[Array, Array, Array]:
         span = np.float64(65535)
         ratio = float(np.float32(b.input(0).scale) * np.float32(b.options.beta)) / (10.0 / 65535.0)
         exponential = interpolate(interpolation_points(np.exp, 10 / span, 32767, 2 / span, 0))
@@ -247,28 +275,32 @@ def _bind_int16(b: Binding) -> Run | None:
         inverse = interpolate(
             interpolation_points(lambda v: 1 / (1 + v), 1 / span, -32768, 2 / span, 0)
         )
-        return powers.astype(np.int64), inverse.astype(np.int64)
+        return powers.astype(np.int64), powers.astype(np.float64), inverse.astype(np.int64)
 
-    powers, inverse = b.once("tables", make)
-    rows = partial(_int16_rows, b.input(0).shape[-1], powers, inverse)
-    return _in_rows(b, rows, (np.uint16, np.int64))
+    rows = partial(_int16_rows, b.input(0).shape[-1], b.once("tables", make))
+    return _in_rows(b, rows, (np.uint16, np.int64, np.uint16))
 
 
 def _int16_rows(
-    depth: int, powers: Array, inverses: Array, x: Array, y: Array, below: Array, work: Array
+    depth: int,
+    tables: tuple[Array, Array, Array],
+    x: Array,
+    y: Array,
+    below: Array,
+    work: Array,
+    turned: Array,
 ) -> Run:
-    source, bits = _distance(x, depth)
-    target, index = work.reshape(-1, depth), below.reshape(-1, depth)
+    powers, summands, inverses = tables
+    rows = _Rows(depth, x, below, work, turned)
+    target = rows.matrix
 
     def run() -> None:
-        most = np.maximum.reduce(source, axis=1, keepdims=True)
-        np.subtract(most.view(np.uint16), bits, out=index)
-        powers.take(below, out=work, mode="wrap")
-        total = np.add.reduce(target, axis=1, keepdims=True)
+        total = np.asarray(rows.totals(summands))
         leading = leading_zeros(total)
         normal = ((total << (leading - 1)) + (1 << 13)) >> 14
         at = np.clip(normal - (3 << 15), -32768, 32767).astype(np.int16)
         right = 31 - leading
+        rows.look_up(powers)
         np.multiply(target, inverses[at.view(np.uint16)], out=target)
         np.add(target, (1 << right) >> 1, out=target)
         np.right_shift(target, right, out=target)
