@@ -35,6 +35,11 @@ Examples:
 @model_argument
 @input_options
 @click.option(
+    "--fill",
+    type=click.Choice(["random", "zeros", "ones"]),
+    help="Where inputs come from that are not given.",
+)
+@click.option(
     "--labels",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",

@@ -180,6 +180,11 @@ def test_run_takes_another_batch_and_writes_outputs(cli: Cli, image: Path, tmp_p
     np.testing.assert_allclose(scores[0], scores[2], atol=1e-6)
 
 
+def test_run_fills_inputs_that_are_not_given(cli: Cli) -> None:
+    filled = cli("run", FLOAT, "--fill", "random", "--json").json["outputs"]
+    assert filled == cli("run", FLOAT, "-i", "image=random", "--json").json["outputs"]
+
+
 def test_run_quantises_floats_when_asked(cli: Cli, image: Path) -> None:
     refused = cli("run", INT8, "-i", image)
     assert refused.code == 2
