@@ -70,6 +70,14 @@ def in_blocks(
     return tasks[0] if len(tasks) == 1 else b.parallel(tasks)
 
 
+def spread(b: Binding, arrays: Sequence[Array], make: Callable[..., Run]) -> Run:
+    """`make(*arrays)`, on large arrays (all of one size) in one part for each thread."""
+    size = arrays[0].size
+    if size < _PARALLEL or b.threads < 2:
+        return make(*arrays)
+    return in_blocks(b, arrays, make, block=-(-size // b.threads))
+
+
 def _nothing() -> None:
     pass
 

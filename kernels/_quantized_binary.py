@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
 from ._broadcast import collapse, operands
+from ._elementwise import in_blocks, spread
 from ._fixedpoint import leading_zeros, reciprocal
 from ._lut import domain, map_pairs_of_values, map_values, saturate
 from ._quant import (
@@ -60,16 +62,21 @@ def _bind_table(b: Binding, function: Pair) -> Run:
         if const is not None and const.size == 1 and b.xi(other).size == b.y[0].size:
             # the other input alone decides
             single = const.reshape(-1).astype(np.int64)
-            return map_values(b.xi(other), b.y[0], unary(single, i))
+            values = unary(single, i)
+            return spread(b, (b.xi(other), b.y[0]), partial(map_values, table=values))
 
     def make() -> Array:
         pairs = function(domain(x0.dtype)[:, None], domain(x1.dtype)[None, :])
         return saturate(pairs, y.dtype)
 
+    table = b.once("table", make)
+    if b.xi(0).shape == b.xi(1).shape:
+        blocks = partial(map_pairs_of_values, table=table)
+        return in_blocks(b, (b.xi(0), b.xi(1), b.y[0]), blocks, (np.uint16,), block=1 << 15)
     constant = [b.input(i).const is not None for i in (0, 1)]
     (a0, a1), view = operands(b.y[0].shape, [b.xi(0), b.xi(1)], constant, b.y[0])
     index = b.scratch(view.shape, np.uint16)
-    return map_pairs_of_values(a0, a1, view, index, b.once("table", make))
+    return map_pairs_of_values(a0, a1, view, index, table)
 
 
 def _clamped(values: Array, b: Binding) -> Array:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ._broadcast import broadcast_shape, operands
 from ._check import arity, elementwise, gives, scaled, symmetric
-from ._elementwise import between, in_blocks
+from ._elementwise import between, in_blocks, spread
 from ._erf import erfc_exact, erfc_of_positive
 from ._hard_swish import check_hard_swish_scales, hard_swish_table
 from ._lut import domain, exactly, map_values, saturate, table_of
@@ -46,7 +46,8 @@ def _row(
 
     def bind(b: Binding) -> Run | None:
         if b.input(0).dtype in quantized:
-            return map_values(b.xi(0), b.y[0], b.once("table", lambda: table(b)))
+            values = b.once("table", lambda: table(b))
+            return spread(b, (b.xi(0), b.y[0]), partial(map_values, table=values))
         return make(b)
 
     return op(name, infer, in_float32(bind), versions=versions, inplace=(0,))
@@ -130,7 +131,7 @@ def _table_logistic(b: Binding) -> Array:
 
 
 def _make_tanh(b: Binding) -> Run | None:
-    return partial(np.tanh, b.xi(0), out=b.y[0])
+    return spread(b, (b.xi(0), b.y[0]), lambda x, y: partial(np.tanh, x, out=y))
 
 
 def _table_tanh(b: Binding) -> Array:

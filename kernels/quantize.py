@@ -10,7 +10,7 @@ import numpy as np
 
 from ._cast import bind_cast
 from ._check import arity, gives, scaled
-from ._elementwise import in_blocks, sequence
+from ._elementwise import in_blocks, sequence, spread
 from ._lut import domain, map_values, saturate
 from ._quant import multiply_by_quantized_multiplier, quantize_multiplier
 from ._sparse import densify
@@ -73,7 +73,7 @@ def _bind_quantize(b: Binding) -> Run | None:
     if x.dtype is DType.INT32:
         return in_blocks(b, (b.xi(0), b.y[0]), partial(_requantize_block, x, y))
     table = b.once("table", lambda: _requantized(domain(x.dtype), x, y))
-    return map_values(b.xi(0), b.y[0], table)
+    return spread(b, (b.xi(0), b.y[0]), partial(map_values, table=table))
 
 
 def _requantized(values: Array, x: TensorSpec, y: TensorSpec) -> Array:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ._check import elementwise, scaled, symmetric
-from ._elementwise import in_blocks
+from ._elementwise import in_blocks, spread
 from ._inverse_sqrt import inverse_sqrt
 from ._lut import domain, exactly, map_values, saturate, table_of
 from ._quant import multiply_by_quantized_multiplier, quantize_multiplier
@@ -58,10 +58,10 @@ def _row(
     def bind(b: Binding) -> Run | None:
         if table is not None and _quantized(b):
             values = b.once("table", lambda: table(b.input(0), b.outputs[0]))
-            run = map_values(b.xi(0), b.y[0], values)
+            run = spread(b, (b.xi(0), b.y[0]), partial(map_values, table=values))
             return _checked(b, run, defined_from) if defined_from else run
         if isinstance(make, np.ufunc):
-            return partial(make, b.xi(0), out=b.y[0])
+            return spread(b, (b.xi(0), b.y[0]), lambda x, y: partial(make, x, out=y))
         run_plain: Run | None = make(b)
         return run_plain
 
