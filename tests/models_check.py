@@ -10,6 +10,7 @@ With `--nodes` the first node that differs is shown, by how much, and how many m
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
@@ -25,7 +26,13 @@ if __name__ == "__main__":
 
 from conformance import Array, compare  # noqa: E402
 
-from litedelegate import DType, Interpreter, Model, PositionalInputWarning  # noqa: E402
+from litedelegate import (  # noqa: E402
+    DType,
+    Interpreter,
+    Model,
+    ModelBuilder,
+    PositionalInputWarning,
+)
 from litedelegate.runtime.single import NodeRunner  # noqa: E402
 
 MODELS = ROOT.parent / "shared" / "models"
@@ -90,42 +97,73 @@ def check(name: str, **options: Any) -> list[str]:
     return wrong
 
 
-def inputs_of(name: str) -> list[Array]:
-    """Those of the first invoke; random ones where the model has no .npz."""
-    interpreter = Interpreter(MODELS / f"{name}.tflite")
+def inputs_of(name: str, shape: Sequence[int] | None = None) -> list[Array]:
+    """Those of the first invoke; random ones without an .npz, or where a shape is asked for."""
+    details = Interpreter(MODELS / f"{name}.tflite").get_input_details()
     path = MODELS / f"{name}.npz"
-    details = interpreter.get_input_details()
-    if path.exists():
+    if path.exists() and shape is None:
         with np.load(path) as known:
             return [known[f"in0_{k}"] for k in range(len(details))]
     random = np.random.default_rng(0)
-    return [random_input(random, d) for d in details]
+    return [random_input(random, d["dtype"], shape or d["shape"].tolist()) for d in details]
 
 
-def random_input(random: np.random.Generator, detail: Any) -> Array:
-    dtype, shape = np.dtype(detail["dtype"]), tuple(detail["shape"])
-    if dtype.kind in "iu" and dtype.itemsize <= 2:
-        info = np.iinfo(dtype)
-        return random.integers(info.min, info.max, shape, dtype, endpoint=True)
-    return random.random(shape).astype(dtype)
+def random_input(random: np.random.Generator, dtype: Any, shape: Sequence[int]) -> Array:
+    kind = np.dtype(dtype)
+    if kind.kind in "iu" and kind.itemsize <= 2:
+        info = np.iinfo(kind)
+        return random.integers(info.min, info.max, shape, kind, endpoint=True)
+    return random.random(shape).astype(kind)
 
 
-def compare_nodes(name: str) -> tuple[int, list[NodeDifference]]:
-    """How many nodes of the main subgraph were compared, and those that differ."""
+def start(interpreter: Any, inputs: Sequence[Array]) -> None:
+    """Resizes, allocates, sets the inputs and invokes: ours or ai-edge-litert's."""
+    details = interpreter.get_input_details()
+    for d, x in zip(details, inputs, strict=True):
+        interpreter.resize_tensor_input(d["index"], x.shape)
+    interpreter.allocate_tensors()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PositionalInputWarning)
+        for d, x in zip(details, inputs, strict=True):
+            interpreter.set_tensor(d["index"], x)
+    interpreter.invoke()
+
+
+def reference(name: str) -> Any:
+    """ai-edge-litert with its reference kernels, which keeps all tensors.
+
+    Where it lacks a version of an op an earlier one stands in: their reference kernels are the same.
+    """
     from ai_edge_litert.interpreter import Interpreter as Peer
     from ai_edge_litert.interpreter import OpResolverType
 
-    path = MODELS / f"{name}.tflite"
-    model = Model.from_file(path)
-    peer = Peer(
-        str(path),
-        experimental_op_resolver_type=OpResolverType.BUILTIN_REF,
-        experimental_preserve_all_tensors=True,
-    )
-    peer.allocate_tensors()
-    for d, value in zip(peer.get_input_details(), inputs_of(name), strict=True):
-        peer.set_tensor(d["index"], value)
-    peer.invoke()
+    builder = ModelBuilder.from_model(Model.from_file(MODELS / f"{name}.tflite"))
+    codes = builder.values["operator_codes"]
+    while True:
+        try:
+            return Peer(
+                model_content=builder.build(),
+                experimental_op_resolver_type=OpResolverType.BUILTIN_REF,
+                experimental_preserve_all_tensors=True,
+            )
+        except ValueError as e:
+            found = re.search(r"builtin opcode '(\w+)' version '(\d+)'", str(e))
+            if found is None or found[2] == "1":
+                raise
+        for code, known in zip(
+            codes, Model.from_buffer(builder.build()).operator_codes, strict=True
+        ):
+            if known.builtin == found[1]:
+                code["version"] = known.version - 1
+
+
+def compare_nodes(
+    name: str, shape: Sequence[int] | None = None
+) -> tuple[int, list[NodeDifference]]:
+    """How many nodes of the main subgraph were compared, and those that differ."""
+    model = Model.from_file(MODELS / f"{name}.tflite")
+    peer = reference(name)
+    start(peer, inputs_of(name, shape))
     runner = NodeRunner(model)
     subgraph = model.subgraphs[0]
     count = 0
@@ -148,8 +186,23 @@ def compare_nodes(name: str) -> tuple[int, list[NodeDifference]]:
     return count, found
 
 
-def describe_nodes(name: str) -> Iterator[str]:
-    count, found = compare_nodes(name)
+def compare_default(name: str, shape: Sequence[int] | None = None) -> list[str]:
+    """How the outputs differ from those of ai-edge-litert's default resolver."""
+    from ai_edge_litert.interpreter import Interpreter as Peer
+
+    inputs = inputs_of(name, shape)
+    ours, peer = Interpreter(MODELS / f"{name}.tflite"), Peer(str(MODELS / f"{name}.tflite"))
+    start(ours, inputs)
+    start(peer, inputs)
+    reasons = [
+        compare(ours.get_tensor(d["index"]), peer.get_tensor(d["index"]), names=LONG)
+        for d in ours.get_output_details()
+    ]
+    return [r for r in reasons if r]
+
+
+def describe_nodes(name: str, shape: Sequence[int] | None) -> Iterator[str]:
+    count, found = compare_nodes(name, shape)
     yield f"{name}: {count} nodes compared, {len(found)} outputs differ"
     for d in found[:1]:
         yield f"    first: node {d.node} {d.op} {d.output!r}: {d.reason}"
@@ -163,6 +216,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("models", nargs="*", metavar="NAME")
     parser.add_argument("--nodes", action="store_true")
+    parser.add_argument("--shape", type=int, nargs="+", help="of the inputs, with --nodes")
     parser.add_argument("--threads", type=int)
     args = parser.parse_args(argv)
     if not MODELS.is_dir():
@@ -172,7 +226,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for name in args.models or names():
         try:
             if args.nodes:
-                for line in describe_nodes(name):
+                for line in describe_nodes(name, args.shape):
                     print(line, flush=True)
                 continue
             wrong = check(name, num_threads=args.threads)
