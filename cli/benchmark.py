@@ -162,7 +162,7 @@ def _print(out: Console, result: dict[str, Any]) -> None:
         (
             "steady",
             f"[bold]{show.seconds(steady['median'])}[/] median, {show.seconds(steady['p90'])} p90, "
-            f"{show.seconds(steady['min'])} least, of {show.plural(steady['runs'], 'run')}",
+            f"{show.seconds(steady['min'])} min, of {show.plural(steady['runs'], 'run')}",
         ),
         ("memory", _memory_text(memory)),
     ]

@@ -94,8 +94,9 @@ def _print(out: Console, found: Report, graph: bool, tensors: bool) -> None:
         )
     )
     if found["metadata"]:
-        sizes = ((show.name(name), show.nbytes(size)) for name, size in found["metadata"].items())
-        out.print(show.table("Metadata", ("name", ">size"), sizes))
+        out.print(show.table("Metadata", ("name", ">size"), _sizes(found["metadata"])))
+    if found["packed_files"]:
+        out.print(show.table("Packed files", ("name", ">size"), _sizes(found["packed_files"])))
     for subgraph in subgraphs:
         if graph:
             _print_nodes(out, subgraph)
@@ -124,6 +125,10 @@ def _print_ends(out: Console, subgraph: Report) -> None:
         out.print(show.table(title, ("name", "type", "shape", "quantisation"), rows))
         if len(indices) > MOST_ENDS:
             out.print(f"  [dim]… and {len(indices) - MOST_ENDS} more, see --tensors[/]\n")
+
+
+def _sizes(entries: dict[str, int]) -> Iterable[tuple[str, str]]:
+    return ((show.name(name), show.nbytes(size)) for name, size in entries.items())
 
 
 def _signatures(found: Report) -> Iterable[tuple[str, str, str]]:

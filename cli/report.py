@@ -14,6 +14,7 @@ from ..runtime.memory import Block, align, plan
 from ..runtime.model import Model, OperatorDef, SubGraph, TensorDef
 from ..runtime.resolver import BuiltinOpResolver, OpResolver
 from ..runtime.tensor import size_in_bytes
+from .packed import packed_files
 
 Report = dict[str, Any]
 
@@ -49,6 +50,7 @@ def report(path: Path, model: Model, resolver: OpResolver | None = None) -> Repo
         ],
         "memory": memory(model),
         "metadata": {name: int(data.size) for name, data in model.metadata.items()},
+        "packed_files": packed_files(path),
         "subgraphs": [
             {
                 "index": s.index,

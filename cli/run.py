@@ -15,6 +15,7 @@ from . import inputs as sources
 from . import show
 from .failures import EXIT_CODES, reported
 from .options import input_options, model_argument
+from .packed import packed_labels
 from .session import Session
 
 Array = sources.Array
@@ -49,7 +50,8 @@ Examples:
     "--top",
     type=click.IntRange(1),
     metavar="K",
-    help="Show the K greatest values of each output. [default with --labels: 5]",
+    help="Show the K greatest values of each output, with the labels packed in the model if there "
+    "are no others. [default with --labels: 5]",
 )
 @click.option(
     "--output",
@@ -77,8 +79,10 @@ def command(
     **options: Any,
 ) -> None:
     """Run MODEL once and show what comes out."""
-    names = labels.read_text(encoding="utf-8", errors="replace").splitlines() if labels else None
-    top = top or (5 if names else None)
+    names = packed_labels(model) if top else None
+    if labels:
+        names = labels.read_text(encoding="utf-8", errors="replace").splitlines()
+    top = top or (5 if labels else None)
     with reported(), Session(model, **options) as session:
         values = session.load_inputs()
         targets = _targets(saves, list(session.outputs))
@@ -88,6 +92,8 @@ def command(
             for _ in bar.track(range(repeat), description="invoke"):
                 results = session.run(values)
         elapsed = (time.perf_counter() - start) / repeat
+    if labels and names and all(v.shape[-1:] != (len(names),) for v in results.values()):
+        click.echo(f"note: {labels} has {len(names)} lines, no output has as many values", err=True)
     for name, path in targets.items():
         np.save(path, results[name], allow_pickle=False)
     if as_json:
@@ -147,10 +153,14 @@ def real_values(value: Array, detail: Mapping[str, Any]) -> Array:
 
 
 def best(value: Array, names: list[str] | None, top: int) -> list[tuple[int, str, float]]:
-    """(index, label, value) of the greatest elements of the first row; ties by index."""
+    """(index, label, value) of the greatest elements of the first row; ties by index.
+
+    Labels go with rows of their own length alone: an output may be something else than scores.
+    """
     row = value.reshape(-1, value.shape[-1])[0] if value.ndim else value.reshape(1)
     order = np.argsort(-row.astype(np.float64), kind="stable")[:top]
-    return [(int(i), names[i] if names and i < len(names) else "", float(row[i])) for i in order]
+    known = names if names is not None and len(names) == row.size else [""] * row.size
+    return [(int(i), known[i], float(row[i])) for i in order]
 
 
 def _json_output(
@@ -188,7 +198,7 @@ def _print_output(
         found = best(real, names, top)
         low, high = min(0.0, found[-1][2]), max(found[0][2], 1e-30)
         rows = [
-            (rank, label or f"#{i}", f"{v:.4f}", show.bar((v - low) / (high - low)))
+            (rank, show.name(label) or f"#{i}", f"{v:.4f}", show.bar((v - low) / (high - low)))
             for rank, (i, label, v) in enumerate(found, 1)
         ]
         out.print(show.table("", ["> ", "label", ">value", ""], rows))

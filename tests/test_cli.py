@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -157,6 +158,27 @@ def test_run_reads_a_file_and_shows_the_best_classes(cli: Cli, image: Path) -> N
     )
     assert first[1] == digit
     assert float(first[2]) > float(second[2])
+
+
+def test_labels_that_do_not_fit_are_left_out_with_a_note(
+    cli: Cli, image: Path, tmp_path: Path
+) -> None:
+    labels = tmp_path / "labels.txt"
+    labels.write_text("one\ntwo\n")
+    got = cli("run", FLOAT, "-i", image, "--labels", labels)
+    assert got.code == 0
+    assert "has 2 lines, no output has as many values" in got.err
+    assert "two" not in got.out
+
+
+def test_labels_packed_in_the_model_are_found(cli: Cli, image: Path, tmp_path: Path) -> None:
+    model = tmp_path / "packed.tflite"
+    model.write_bytes(FLOAT.read_bytes())
+    with zipfile.ZipFile(model, "a") as archive:
+        archive.writestr("labels.txt", "\n".join("abcdefghij"))
+    assert cli("inspect", model, "--json").json["packed_files"] == {"labels.txt": 19}
+    (best,) = cli("run", model, "-i", image, "--top", 1, "--json").json["outputs"]["scores"]["top"]
+    assert best["label"] == "abcdefghij"[best["index"]]
 
 
 def test_run_json_is_all_of_stdout(cli: Cli, image: Path) -> None:

@@ -82,7 +82,8 @@ def test_best_is_stable_and_dequantised() -> None:
     parameters = {"scales": np.array([0.5], np.float32), "zero_points": np.array([2], np.int32)}
     stored = np.array([[4, 8, 8, 2]], np.int8)
     real = real_values(stored, {"quantization_parameters": parameters})
-    assert best(real, ["a", "b"], 3) == [(1, "b", 3.0), (2, "", 3.0), (0, "a", 1.0)]
+    assert best(real, list("abcd"), 3) == [(1, "b", 3.0), (2, "c", 3.0), (0, "a", 1.0)]
+    assert best(real, ["too", "few"], 1) == [(1, "", 3.0)]
 
 
 @pytest.mark.parametrize(
