@@ -55,26 +55,57 @@ def _arg(node: NodeSpec) -> list[Shape | None]:
 
 def _bind_arg(b: Binding, largest: bool) -> Run | None:
     x, y = b.xi(0), b.y[0]
-    find = np.argmax if largest else np.argmin
     place = b.scratch(y.shape, np.intp)
-    bits = b.input(0).dtype is DType.BFLOAT16
-    floats = b.input(0).dtype in _FLOATS and y.size > 0
+    dtype = b.input(0).dtype
+    values = b.scratch(x.shape) if dtype is DType.BFLOAT16 else x
 
     def make() -> Run:
         axis = axis_of(b, integers(b, 1)[0], x.ndim)
         inner = size_of(x.shape[axis + 1 :])
+        way = _by_columns if y.size >= 32 * x.shape[axis] else _by_rows
+        find, has_nan = way(b, values, axis, place, largest)
 
         def run() -> None:
-            values = bfloat16_to_float32(x) if bits else x
-            find(values, axis, place)
-            # numpy finds a NaN where there is one
-            if floats and np.isnan(_at(values, place, axis)).any():
+            if values is not x:
+                values[...] = bfloat16_to_float32(x)
+            find()
+            if dtype in _FLOATS and has_nan():
                 place[...] = _arg_of_numbers(np.moveaxis(values, axis, -1), largest, inner)
             y[...] = place
 
         return run
 
     return settled(b, (1,), make)
+
+
+Search = tuple[Run, Callable[[], bool]]
+
+
+def _by_rows(b: Binding, x: Array, axis: int, place: Array, largest: bool) -> Search:
+    """Places of the extremes, as numpy finds them, and whether there was a NaN."""
+    find = partial(np.argmax if largest else np.argmin, x, axis, place)
+    # where there is a NaN numpy finds it
+    return find, lambda: place.size > 0 and bool(np.isnan(_at(x, place, axis)).any())
+
+
+def _by_columns(b: Binding, x: Array, axis: int, place: Array, largest: bool) -> Search:
+    """The same, all rows at once: faster where there are few columns and many rows."""
+    columns = np.moveaxis(x, axis, 0)
+    better, keep = (np.greater, np.maximum) if largest else (np.less, np.minimum)
+    best, value = (b.scratch(place.shape, x.dtype) for _ in range(2))
+    wins = b.scratch(place.shape, np.bool_)
+
+    def find() -> None:
+        best[...] = columns[0]
+        place.fill(0)
+        for i in range(1, len(columns)):
+            value[...] = columns[i]
+            better(value, best, out=wins)
+            np.copyto(place, i, where=wins)
+            # a NaN stays here
+            keep(best, value, out=best)
+
+    return find, lambda: bool(np.isnan(best).any())
 
 
 def _at(values: Array, place: Array, axis: int) -> Array:
