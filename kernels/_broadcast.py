@@ -68,6 +68,8 @@ def operands(
     A constant that would be repeated in short runs is written out to longer ones. With
     `repeat_scalars` single values are, too: some ufuncs (maximum, fmax) are slow with a scalar.
     """
+    if all(a.shape == shape for a in arrays):
+        return [a.reshape(-1) for a in arrays], y.reshape(-1)
     views, flat = collapse(shape, *arrays)
     for i, view in enumerate(views):
         if not constant[i] or math.prod(flat) == 0:

@@ -1,7 +1,8 @@
 """CAST between any two element types.
 
-Floats to integers: towards zero, saturated; NaN gives the greatest integer. Integers to integers
-wrap. Complex numbers lose their imaginary part. Anything but zero is true.
+Floats to integers: towards zero, saturated; NaN gives the greatest integer with CAST, 0 with
+STABLEHLO_CONVERT, as in XLA. Integers to integers wrap. Complex numbers lose their imaginary part.
+Anything but zero is true.
 """
 
 from __future__ import annotations
@@ -25,15 +26,17 @@ def bind_cast(b: Binding) -> Run | None:
     if target is DType.BOOL:
         return partial(np.not_equal, x, np.array(0, x.dtype), out=y)
     if source.is_float and target.is_integer:
+        nan = 0 if b.op == "STABLEHLO_CONVERT" else target.range()[1]
         if x.flags.c_contiguous:
-            return in_blocks(b, (x, y), partial(_saturate, target), (x.dtype, np.bool_))
-        return _saturate(target, x, y, b.scratch(x.shape, x.dtype), b.scratch(x.shape, np.bool_))
+            return in_blocks(b, (x, y), partial(_saturate, target, nan), (x.dtype, np.bool_))
+        work, inside = b.scratch(x.shape, x.dtype), b.scratch(x.shape, np.bool_)
+        return _saturate(target, nan, x, y, work, inside)
     if target.bits < 8:
         return sequence(partial(np.copyto, y, x, casting="unsafe"), partial(_wrap, y, target))
     return partial(np.copyto, y, x, casting="unsafe")
 
 
-def _saturate(target: DType, x: Array, y: Array, work: Array, inside: Array) -> Run:
+def _saturate(target: DType, nan: int, x: Array, y: Array, work: Array, inside: Array) -> Run:
     low, high = target.range()
     end = np.array(float(high) + 1, x.dtype)
     # the greatest float below the end, which the integer type holds
@@ -46,6 +49,8 @@ def _saturate(target: DType, x: Array, y: Array, work: Array, inside: Array) -> 
         np.less(x, end, out=inside)  # not so for NaN
         if not inside.all():
             np.copyto(y, greatest, where=np.logical_not(inside, out=inside))
+            if nan != high:
+                np.copyto(y, nan, where=np.isnan(x, out=inside))
 
     return run
 

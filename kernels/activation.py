@@ -13,6 +13,7 @@ from ._check import arity, elementwise, gives, scaled, symmetric
 from ._elementwise import between, in_blocks, spread
 from ._erf import erfc_exact, erfc_of_positive
 from ._hard_swish import check_hard_swish_scales, hard_swish_table
+from ._logistic import bind_logistic
 from ._lut import domain, exactly, map_values, saturate, table_of
 from ._quant import multiply_by_quantized_multiplier, quantize_multiplier
 from ._quantized_binary import Pair, bind_quantized
@@ -96,27 +97,6 @@ def _stored(real: float, scale: float) -> int:
 
 
 # -- LOGISTIC and TANH
-
-
-def _make_logistic(b: Binding) -> Run | None:
-    # the reference takes exp(x) itself below -9, off by up to 1.2e-4 of the value: not copied
-    one = np.array(1, b.y[0].dtype)
-    # below, exp(x) is the result itself; beyond these bounds nothing changes and exp overflows
-    bounds = (-87.0, 88.0) if b.y[0].dtype == np.float32 else (-708.0, 709.0)
-    low, high = (np.array(v, b.y[0].dtype) for v in bounds)
-
-    def make(x: Array, y: Array, work: Array) -> Run:
-        clip = x.clip
-
-        def run() -> None:
-            clip(low, high, y)
-            np.exp(y, out=y)
-            np.add(y, one, out=work)
-            np.divide(y, work, out=y)
-
-        return run
-
-    return in_blocks(b, (b.xi(0), b.y[0]), make, (b.y[0].dtype,))
 
 
 def _sigmoid(x: Array) -> Array:
@@ -349,7 +329,7 @@ _prelu: Bind = in_float32(_bind_prelu)
 OPS: Mapping[str, Registration] = {
     r.name: r
     for r in (
-        _row("LOGISTIC", (1, 3), _make_logistic, _table_logistic, _fraction16),
+        _row("LOGISTIC", (1, 3), bind_logistic, _table_logistic, _fraction16),
         _row("TANH", (1, 3), _make_tanh, _table_tanh, _fraction16),
         _row("RELU", (1, 3), *_range(0.0, math.inf), _symmetric16),
         _row("RELU6", (1, 3), *_range(0.0, 6.0), _symmetric16),

@@ -111,7 +111,7 @@ def _ufunc(ufunc: Callable[..., Any], quantized: Function | None = None) -> Bind
             return bind_quantized(b, quantized(b))
         return _apply(b, ufunc)
 
-    return in_float32(bind)
+    return bind
 
 
 def _guarded(b: Binding, run: Run | None) -> Run:
@@ -145,10 +145,11 @@ def _bind_div(b: Binding) -> Run | None:
     y = b.y[0]
     if dtype in _COMPLEX:
         return _apply(b, np.divide)
-    # as in the reference, a quotient by zero is the greatest finite number
+    # as in the reference, DIV by zero gives the greatest finite number
     greatest = np.finfo(y.dtype).max
     finite = partial(y.clip, np.array(-greatest), np.array(greatest), y)
-    return sequence(_apply(b, np.divide), finite if _activation(b) == "NONE" else None)
+    clamped = b.op == "DIV" and _activation(b) == "NONE"
+    return sequence(_apply(b, np.divide), finite if clamped else None)
 
 
 def _truncated_quotient(b: Binding) -> Run:
@@ -213,16 +214,17 @@ def _bind_minimum(b: Binding) -> Run | None:
 def _extreme(
     b: Binding, keeps_nan: Callable[..., Any], drops_nan: Callable[..., Any]
 ) -> Run | None:
-    """`x0 > x1 ? x0 : x1` of C: where either is NaN, the second."""
+    """Where either is NaN: the second of MAXIMUM and MINIMUM, `x0 > x1 ? x0 : x1` in C; the first
+    of the StableHLO forms, `std::max(x0, x1)`."""
     if b.y[0].dtype.kind != "f":
         return _apply(b, keeps_nan, repeat_scalars=True)
-    first, second = (_has_nan(b, i) for i in (0, 1))
-    if not second:
+    kept = 0 if b.op.startswith("STABLEHLO_") else 1
+    if not _has_nan(b, kept):
         return _apply(b, drops_nan, repeat_scalars=True)
-    if not first:
+    if not _has_nan(b, 1 - kept):
         return _apply(b, keeps_nan, repeat_scalars=True)
-    (x0, x1), y = _views(b, b.y[0])
-    return sequence(partial(drops_nan, x0, x1, out=y), partial(keeps_nan, y, x1, out=y))
+    x, y = _views(b, b.y[0])
+    return sequence(partial(drops_nan, *x, out=y), partial(keeps_nan, y, x[kept], out=y))
 
 
 def _has_nan(b: Binding, i: int) -> bool:
@@ -259,6 +261,22 @@ def _integer_pow(b: Binding) -> Run | None:
         np.power(x0, x1, out=view, dtype=np.float64)
         real[(real >= end) | (real < least)] = least
         np.copyto(y, real, casting="unsafe")
+
+    return run
+
+
+def _bind_stablehlo_power(b: Binding) -> Run | None:
+    """Integers wrap; those to a negative power are 0, but for 1 and -1."""
+    if b.y[0].dtype.kind == "f":
+        return _bind_pow(b)
+    x, exponent, y = b.xi(0), b.xi(1), b.y[0]
+
+    def run() -> None:
+        negative = exponent < 0
+        vanishes = negative & (np.abs(x) != 1)
+        # 1 and -1 to a negative power: what its lowest bit gives
+        np.power(x, np.where(negative, exponent & 1, exponent), out=y)
+        y[vanishes] = 0
 
     return run
 
@@ -353,9 +371,9 @@ OPS: Mapping[str, Registration] = {
         _row("STABLEHLO_SUBTRACT", _ufunc(np.subtract), _ALL),
         _row("STABLEHLO_MULTIPLY", _ufunc(np.multiply), _ALL),
         _row("STABLEHLO_DIVIDE", _bind_div, (*FLOATS, *_INTEGERS, *_COMPLEX)),
-        _row("STABLEHLO_MAXIMUM", _bind_maximum, _NUMBERS, inplace=(0,)),
-        _row("STABLEHLO_MINIMUM", _bind_minimum, _NUMBERS, inplace=(0,)),
-        _row("STABLEHLO_POWER", _bind_pow, (*FLOATS, DType.INT32, DType.INT64)),
+        _row("STABLEHLO_MAXIMUM", _bind_maximum, _NUMBERS, inplace=(1,)),
+        _row("STABLEHLO_MINIMUM", _bind_minimum, _NUMBERS, inplace=(1,)),
+        _row("STABLEHLO_POWER", _bind_stablehlo_power, (*FLOATS, *_INTEGERS, *_BYTES)),
         _row("STABLEHLO_REMAINDER", _bind_remainder, (*FLOATS, *_INTEGERS)),
     )
 }

@@ -11,6 +11,7 @@ import numpy as np
 from ._check import elementwise, scaled, symmetric
 from ._elementwise import in_blocks, spread
 from ._inverse_sqrt import inverse_sqrt
+from ._logistic import bind_logistic
 from ._lut import domain, exactly, map_values, saturate, table_of
 from ._quant import multiply_by_quantized_multiplier, quantize_multiplier
 from ._widen import FLOATS, in_float32
@@ -90,18 +91,6 @@ def _make_rsqrt(b: Binding) -> Run | None:
         return run
 
     return in_blocks(b, (b.xi(0), b.y[0]), make)
-
-
-def _make_logistic(b: Binding) -> Run | None:
-    one, x, y = np.array(1, b.y[0].dtype), b.xi(0), b.y[0]
-
-    def run() -> None:
-        np.negative(x, out=y)
-        np.exp(y, out=y)
-        np.add(y, one, out=y)
-        np.reciprocal(y, out=y)
-
-    return run
 
 
 # -- quantised
@@ -186,7 +175,7 @@ OPS: Mapping[str, Registration] = {
         _row("COS", np.cos, FLOATS, (1, 2)),
         _row("STABLEHLO_ABS", np.abs, _SIGNED),
         _row("STABLEHLO_NEGATE", np.negative, (*_SIGNED, *_COMPLEX)),
-        _row("STABLEHLO_LOGISTIC", _make_logistic),
+        _row("STABLEHLO_LOGISTIC", bind_logistic),
         _row("STABLEHLO_COSINE", np.cos, (*FLOATS, *_COMPLEX)),
         _row("STABLEHLO_EXPONENTIAL", np.exp, (*FLOATS, *_COMPLEX)),
         _row("STABLEHLO_FLOOR", np.floor),

@@ -211,7 +211,17 @@ CASES = [
     Case("STABLEHLO_MULTIPLY", [[3], [5]], {}, [[15]]),
     Case("STABLEHLO_DIVIDE", [[-7], [2]], {}, [[-3]]),
     Case("STABLEHLO_MAXIMUM", [[3], [5]], {}, [[5]]),
+    Case("STABLEHLO_MAXIMUM", [[NAN, 1.0, 2.0], [1.0, NAN, 3.0]], {}, [[NAN, 1.0, 3.0]]),
+    Case("STABLEHLO_MINIMUM", [[NAN, 1.0, 2.0], [1.0, NAN, 3.0]], {}, [[NAN, 1.0, 2.0]]),
+    Case("STABLEHLO_DIVIDE", [[1.0, -1.0], [0.0, 0.0]], {}, [[INF, -INF]]),
     Case("STABLEHLO_MINIMUM", [[3.0], [5.0]], {}, [[3.0]]),
     Case("STABLEHLO_POWER", [[3.0], [2.0]], {}, [[9.0]]),
+    Case(
+        "STABLEHLO_POWER",
+        [[2, 2, 1, -1, -1, 0, 10], [5, -1, -3, -3, -2, 0, 10]],
+        {},
+        [[32, 0, 1, -1, 1, 1, 1410065408]],
+    ),
+    Case("STABLEHLO_POWER", [np.int8([2, -3]), np.int8([7, 3])], {}, [np.int8([-128, -27])]),
     Case("STABLEHLO_REMAINDER", [[-7, 7], [2, -2]], {}, [[-1, 1]]),
 ]

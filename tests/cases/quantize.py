@@ -129,7 +129,7 @@ CASES = [
     cast(T([-8, 7], DType.INT4), [-8.0, 7.0]),
     cast(2.5, 2),
     Case("CAST", [[b"a"]], CAST, refused="is string; CAST takes", outputs=[T([1.0])]),
-    Case("STABLEHLO_CONVERT", [[1.5]], {}, [[1]]),
+    Case("STABLEHLO_CONVERT", [[1.5, NAN, 3e9]], {}, [[1, 0, 2**31 - 1]]),
     Case("BITCAST", [[1.0]], {}, [np.int32([0x3F800000])]),
     Case("BITCAST", [np.uint8([[0, 0, 128, 63]])], {}, [[1.0]]),
     Case("BITCAST", [np.int16([0x0102])], {}, [np.int8([[2, 1]])]),
