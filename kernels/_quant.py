@@ -28,7 +28,8 @@ def quantize_multiplier(m: float) -> tuple[int, int]:
     if shift < -31:
         return 0, 0
     if shift > 30:
-        return (1 << 31) - 1, 30
+        # C leaves such a left shift undefined; the reference does what x86 does with it
+        shift &= 31
     return q, shift
 
 

@@ -36,7 +36,9 @@ def test_against_the_default_resolver(name: str) -> None:
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("name", ["edsr_int8", "mobilenet_v2_ptq_int8", "dtln_2_hybrid"])
+@pytest.mark.parametrize(
+    "name", ["edsr_int8", "mobilenet_v2_ptq_int8", "dtln_2_hybrid", "ssd_traffic_u8"]
+)
 def test_node_by_node(name: str) -> None:
     """Each node is fed the reference's own tensors."""
     pytest.importorskip("ai_edge_litert")
