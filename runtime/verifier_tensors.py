@@ -27,12 +27,11 @@ def element_counts(rows: Rows) -> Array:
         rows.fail(row, "shape", f"{rank[row]} dimensions; at most {MAX_RANK} are taken")
     if (dims < 0).any():
         row = int(np.searchsorted(bounds, int((dims < 0).argmax()), "right")) - 1
-        shape = dims[bounds[row] : bounds[row + 1]].tolist()
         rows.fail(
             row,
             "shape",
-            f"{shape} has a negative dimension, so its element count overflows; unknown "
-            "dimensions stand in shape_signature",
+            f"{_listed(_shape(rows, row))} has a negative dimension, so its element count "
+            "overflows; unknown dimensions stand in shape_signature",
         )
     count = np.ones(len(rows), np.int64)
     extent = np.ones(len(rows))  # without the zeros, as a float that cannot overflow
@@ -44,8 +43,8 @@ def element_counts(rows: Rows) -> Array:
         bad = extent[has] > MAX_ELEMENTS
         if bad.any():
             row = int(has[bad.argmax()])
-            shape = dims[bounds[row] : bounds[row + 1]].tolist()
-            rows.fail(row, "shape", f"the element count of {shape} overflows")
+            text = _listed(_shape(rows, row))
+            rows.fail(row, "shape", f"the element count of {text} overflows")
     return count
 
 
@@ -112,6 +111,11 @@ def check_constants(model: Model, counts: Array) -> None:
                 f"buffer {buffer[row]} holds {length[row]} bytes; the sparsity tells of {stored} "
                 f"elements of {DType(kind[row]).label}",
             )
+
+
+def _listed(shape: list[int]) -> str:
+    """The shape as text, which a damaged one does not make endless."""
+    return str(shape) if len(shape) <= 8 else f"{str(shape[:8])[:-1]}, … {len(shape)} in all]"
 
 
 def _shape(rows: Rows, row: int) -> list[int]:
