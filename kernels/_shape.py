@@ -8,11 +8,15 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from .api import Binding, NodeSpec, OpError, Run, Shape, TensorSpec
 from .types import Array, DType
 
 Values = tuple[int, ...]
+
+# bytes from which on a copy is worth the preparation, and of a row that is long enough by itself
+_WORTH_BLOCKS, _LONG_ROW = 1 << 11, 1 << 12
 
 INDEX = (DType.INT32, DType.INT64)
 
@@ -98,6 +102,7 @@ def replaced(shape: Shape, axis: int, size: int) -> Shape:
 
 def copy(y: Array, x: Array) -> Run:
     """Copies view `x` into view `y` (or broadcasts it)."""
+    y, x = _in_blocks(y, x)
     # item assignment takes half the time of np.copyto on small arrays
     return partial(y.__setitem__, ..., x)
 
@@ -106,12 +111,35 @@ def copies(pairs: Sequence[tuple[Array, Array]]) -> Run:
     """Copies `x` into `y` for each pair (y, x)."""
     if len(pairs) == 1:
         return copy(*pairs[0])
+    moves = [_in_blocks(y, x) for y, x in pairs]
 
     def run() -> None:
-        for y, x in pairs:
+        for y, x in moves:
             y[...] = x
 
     return run
+
+
+def _in_blocks(y: Array, x: Array) -> tuple[Array, Array]:
+    """The same copy with each run of bytes that lies together in both as one element.
+
+    numpy's loop over short rows costs more than the rows: this is up to seven times faster.
+    """
+    if y.nbytes < _WORTH_BLOCKS or y.dtype != x.dtype or y.dtype.hasobject:
+        return y, x
+    x = np.broadcast_to(x, y.shape)
+    block, k = y.itemsize, y.ndim
+    while k and (y.shape[k - 1] == 1 or y.strides[k - 1] == x.strides[k - 1] == block):
+        k -= 1
+        block *= y.shape[k]
+    if block == y.itemsize or block > _LONG_ROW or not k:
+        return y, x
+
+    def blocks(a: Array) -> Array:
+        rows = as_strided(a, (*a.shape[:k], block // a.itemsize), (*a.strides[:k], a.itemsize))
+        return rows.view(f"V{block}")[..., 0]
+
+    return blocks(y), blocks(x)
 
 
 def reinterpret(b: Binding) -> Run | None:

@@ -104,13 +104,7 @@ def _rescaling(x: TensorSpec, y: TensorSpec) -> Array | None:
 
 
 def _row(y: Array, xs: Sequence[Array], axis: int) -> Run:
-    if len(xs) == 1:
-        return copy(y, xs[0])
-
-    def run() -> None:
-        np.concatenate(xs, axis, y)
-
-    return run
+    return copies(list(zip(_views(y, [x.shape[axis] for x in xs], axis), xs, strict=True)))
 
 
 def _views(whole: Array, sizes: Sequence[int], axis: int) -> list[Array]:
