@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -51,6 +51,7 @@ class ModelBuilder:
         self.graphs: list[GraphBuilder] = []
         self._buffers: dict[bytes, int] = {}
         self._edges: dict[int, list[Edge]] = {}
+        self._read: dict[int, Sequence[Edge]] = {}  # edges of the model that was read
         if min_runtime_version:
             self.metadata("min_runtime_version", min_runtime_version.encode().ljust(16, b"\0"))
 
@@ -59,6 +60,7 @@ class ModelBuilder:
         """All of a model, to be changed or written anew. Its constants are not copied."""
         self = cls()
         self.values = read_tables(model.root)[0]
+        self._read = dict(enumerate(model.control_edges))
         for buffer, (start, length) in zip(
             self.values.get("buffers", ()), model.buffer_places, strict=True
         ):
@@ -143,8 +145,9 @@ class ModelBuilder:
         result: InvalidModelError names what is wrong.
         """
         if self._edges:
-            count = len(self.values["subgraphs"])
-            edges = [self._edges.get(i, []) for i in range(count)]
+            edges = [
+                [*self._read.get(i, ()), *self._edges.get(i, ())] for i in range(len(self.graphs))
+            ]
             self.metadata(CONTROL_EDGES, write_control_edges(edges))
         values = self.values
         if behind is None:
@@ -162,7 +165,10 @@ class ModelBuilder:
             f.write(data)
 
     def control_edges(self, graph: GraphBuilder, edges: Iterable[Edge]) -> None:
-        """Pairs (before, after) of operator indexes of a graph that must run in this order."""
+        """Pairs (before, after) of operator indexes of a graph that must run in this order.
+
+        They add to those of a model that was read.
+        """
         self._edges.setdefault(graph.index, []).extend(edges)
 
 

@@ -133,15 +133,18 @@ class GraphBuilder:
         version: int = 1,
         intermediates: Sequence[TensorRef] = (),
         mutating_variable_inputs: Sequence[bool] | None = None,
+        also: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> Any:
         """A builtin operator; None among the inputs is an absent one.
 
         `out` is a tensor, (name, shape, dtype), (name, shape, dtype, Quant), or a list of these.
         The tensor is returned, or a tuple of them for a list. `options` are the schema's fields:
-        enums by name, types as `DType` or by name.
+        enums by name, types as `DType` or by name. `also` is for one whose name is taken here:
+        STABLEHLO_COMPOSITE has an option `version`.
         """
         values: Values = {"opcode_index": self.model.operator_code(op, False, version)}
+        options.update(also or {})
         name = options_table(op)
         if name is not None:
             union = "builtin_options_2" if name in UNIONS["BuiltinOptions2"] else "builtin_options"

@@ -264,6 +264,33 @@ def test_changing_a_model_that_was_read() -> None:
     assert model.subgraphs[0].outputs == (4,)
 
 
+def test_control_edges_add_to_those_of_the_model() -> None:
+    b = ModelBuilder.from_model(Model.from_buffer(small_models.control()))
+    g = b.graphs[0]
+    g.outputs(g.op("ABS", [g[5]], ("w", (2,), "float32")))
+    g.control_edges((0, 2))
+    for _ in range(2):  # building changes nothing
+        assert Model.from_buffer(b.build()).control_edges == [((0, 1), (0, 2)), (), ()]
+
+
+def test_an_option_whose_name_is_taken() -> None:
+    b = ModelBuilder()
+    g, inner = b.subgraph(), b.subgraph()
+    inner.outputs(inner.input("a", (1,)))
+    g.outputs(
+        g.op(
+            "STABLEHLO_COMPOSITE",
+            [g.input("x", (1,))],
+            ("y", (1,), "float32"),
+            name="own",
+            decomposition_subgraph_index=1,
+            also={"version": 7},
+        )
+    )
+    (operator,) = Model.from_buffer(b.build()).subgraphs[0].operators
+    assert (operator.options.version, operator.version) == (7, 1)
+
+
 def test_unknown_fields_are_refused() -> None:
     with pytest.raises(ValueError, match="Model has no field 'colour'; it has version"):
         write("Model", {"colour": 1}, b"TFL3")
