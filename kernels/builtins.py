@@ -296,7 +296,12 @@ FAMILIES: dict[str, tuple[str, ...]] = {
 }
 
 CUSTOM_FAMILIES: dict[str, tuple[str, ...]] = {
+    "audio": ("AudioSpectrogram", "Mfcc"),
     "detection": ("TFLite_Detection_PostProcess",),
+    "fft": ("IRFFT2D", "Irfft2d"),
+    "gradient": ("BroadcastGradientArgs",),
+    "hadamard": ("aeq.hadamard_rotation",),
+    "roll": ("Roll",),
     "mediapipe": ("Convolution2DTransposeBias",),
 }
 

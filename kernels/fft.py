@@ -1,10 +1,13 @@
-"""RFFT2D: the Fourier transform of real matrices, half of it, over the last two dimensions."""
+"""RFFT2D and its inverse: Fourier transforms of real matrices over the last two dimensions.
+
+Of the transform of a real matrix only the left half is kept, [height, width // 2 + 1].
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from .api import Binding, NodeSpec, Run, Shape, TensorSpec, op, require, take
+from .api import Binding, NodeSpec, Registration, Run, Shape, TensorSpec, op, require, take
 from .types import Array, DType
 
 
@@ -73,4 +76,37 @@ def _fitter(x: Array, padded: Array) -> Run:
     return run
 
 
-OPS = {"RFFT2D": op("RFFT2D", _infer, _bind)}
+def _infer_inverse(node: NodeSpec) -> list[Shape | None]:
+    x = _matrices(node)
+    take(node, "input 0", x, DType.COMPLEX64)
+    take(node, "output", node.outputs[0], DType.FLOAT32)
+    lengths = _lengths(node)
+    return [None if lengths is None else (*x.shape[:-2], *lengths)]
+
+
+def _bind_inverse(b: Binding) -> Run | None:
+    x, y = b.xi(0), b.y[0]
+    if y.size == 0:
+        return None
+    height, width = (int(v) for v in b.xi(1))
+    padded = b.scratch((*x.shape[:-2], height, width // 2 + 1), np.complex128)
+    refresh = _fitter(x, padded)
+
+    def run() -> None:
+        refresh()
+        spectrum = np.fft.ifft(padded, axis=-2) if height > 1 else padded
+        np.copyto(y, np.fft.irfft(spectrum, n=width, axis=-1), casting="same_kind")
+
+    return run
+
+
+def _inverse(name: str) -> Registration:
+    return op(name, _infer_inverse, _bind_inverse, custom=True)
+
+
+OPS = {
+    "RFFT2D": op("RFFT2D", _infer, _bind),
+    # TensorFlow's name for it, and the one of TensorFlow Lite's tests
+    "IRFFT2D": _inverse("IRFFT2D"),
+    "Irfft2d": _inverse("Irfft2d"),
+}
