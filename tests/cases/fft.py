@@ -1,4 +1,4 @@
-"""RFFT2D. Right answers: numpy's transform in double precision."""
+"""RFFT2D and its inverse. Right answers: numpy's transform in double precision."""
 
 from __future__ import annotations
 
@@ -15,6 +15,26 @@ def _case(shape: Sequence[int], lengths: tuple[int, int], name: str) -> Case:
     return Case("RFFT2D", [x, np.array(lengths, np.int32)], {}, [want], name=name)
 
 
+def _inverse(shape: Sequence[int], lengths: tuple[int, int], name: str) -> Case:
+    rng = np.random.default_rng(0)
+    x = (rng.standard_normal(tuple(shape)) + 1j * rng.standard_normal(tuple(shape))).astype(
+        np.complex64
+    )
+    rows, columns = lengths[0], lengths[1] // 2 + 1
+    padded = np.zeros((*shape[:-2], rows, columns), np.complex128)
+    cut = x[..., :rows, :columns]
+    padded[..., : cut.shape[-2], : cut.shape[-1]] = cut
+    want = np.fft.irfft2(padded, s=lengths).astype(np.float32)
+    return Case(
+        "IRFFT2D",
+        [x, np.array(lengths, np.int32)],
+        {},
+        [want],
+        custom=True,
+        name=f"inverse, {name}",
+    )
+
+
 _X = np.zeros((2, 4), np.float32)
 _Y = T(np.zeros((2, 3), np.complex64))
 
@@ -27,6 +47,10 @@ CASES = [
     _case((4, 3), (4, 1), "one column"),
     _case((5, 7), (5, 7), "lengths that are no powers of two"),
     _case((0, 4, 8), (4, 8), "nothing"),
+    _inverse((4, 5), (4, 8), "plain"),
+    _inverse((2, 3, 4), (4, 8), "zeros behind"),
+    _inverse((6, 9), (4, 8), "cut"),
+    _inverse((3, 1, 9), (1, 16), "one row"),
     Case("RFFT2D", [_X[0], np.array([1, 4], np.int32)], {}, refused="rank 2 or more", outputs=[_Y]),
     Case("RFFT2D", [_X, np.array([4], np.int32)], {}, refused="two lengths", outputs=[_Y]),
     Case("RFFT2D", [_X, np.array([0, 4], np.int32)], {}, refused="must be positive", outputs=[_Y]),
