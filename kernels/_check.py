@@ -5,6 +5,18 @@ from __future__ import annotations
 from .api import NodeSpec, OpError, Shape, TensorSpec, take
 from .types import DType
 
+BYTES = (DType.INT8, DType.UINT8)
+COMPLEX = (DType.COMPLEX64, DType.COMPLEX128)
+WIDE_INTEGERS = (
+    DType.INT16,
+    DType.INT32,
+    DType.INT64,
+    DType.UINT16,
+    DType.UINT32,
+    DType.UINT64,
+)
+INTEGERS = (*BYTES, *WIDE_INTEGERS)
+
 
 def arity(node: NodeSpec, inputs: int, outputs: int = 1) -> None:
     """The node has that many inputs and outputs, none of them absent."""

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from ._broadcast import broadcast_shape, operands
-from ._check import arity, elementwise, gives, scaled, symmetric
+from ._check import BYTES, arity, elementwise, gives, scaled, symmetric
 from ._elementwise import between, in_blocks, spread
 from ._erf import erfc_exact, erfc_of_positive
 from ._hard_swish import check_hard_swish_scales, hard_swish_table
@@ -22,7 +22,6 @@ from ._widen import FLOATS, in_float32
 from .api import Bind, Binding, NodeSpec, OpError, Registration, Run, Shape, op, take
 from .types import Array, DType
 
-_BYTES = (DType.INT8, DType.UINT8)
 _QUANTIZED = (DType.INT8, DType.UINT8, DType.INT16)
 Table = Callable[[Binding], Array]
 
@@ -199,7 +198,7 @@ def _infer_prelu(node: NodeSpec) -> list[Shape]:
     if x.dtype in FLOATS:
         take(node, "alpha", alpha, x.dtype)
     else:
-        take(node, "alpha", alpha, *((DType.INT8,) if x.dtype is DType.INT16 else _BYTES))
+        take(node, "alpha", alpha, *((DType.INT8,) if x.dtype is DType.INT16 else BYTES))
         scaled(node, x, alpha, y)
     if broadcast_shape(node, x, alpha) != x.shape:
         raise OpError(
@@ -337,7 +336,7 @@ OPS: Mapping[str, Registration] = {
         _row("RELU_0_TO_1", (1, 1), *_range(0.0, 1.0), _symmetric16),
         _row("LEAKY_RELU", (1, 2), _make_leaky, _table_leaky, _symmetric16),
         _row("ELU", (1, 1), _make_elu, _table_elu),
-        _row("HARD_SWISH", (1, 1), _make_hard_swish, _table_hard_swish, _check_hard_swish, _BYTES),
+        _row("HARD_SWISH", (1, 1), _make_hard_swish, _table_hard_swish, _check_hard_swish, BYTES),
         _row("GELU", (1, 3), _make_gelu, _table_gelu),
         op("PRELU", _infer_prelu, _prelu, inplace=(0,)),
     )

@@ -9,7 +9,17 @@ from typing import Any
 import numpy as np
 
 from ._broadcast import broadcast_shape, operands
-from ._check import arity, gives, same_type, scaled, symmetric
+from ._check import (
+    BYTES,
+    COMPLEX,
+    INTEGERS,
+    WIDE_INTEGERS,
+    arity,
+    gives,
+    same_type,
+    scaled,
+    symmetric,
+)
 from ._elementwise import clamp, sequence
 from ._quant import activation_range, float_activation_range
 from ._quantized_binary import (
@@ -25,25 +35,15 @@ from ._widen import FLOATS, in_float32
 from .api import Bind, Binding, NodeSpec, OpError, Registration, Run, Shape, op, take
 from .types import Array, DType
 
-_INTEGERS = (
-    DType.INT32,
-    DType.INT64,
-    DType.INT16,
-    DType.UINT32,
-    DType.UINT16,
-    DType.UINT64,
-)
-_BYTES = (DType.INT8, DType.UINT8)
-_COMPLEX = (DType.COMPLEX64, DType.COMPLEX128)
-_NUMBERS = (*FLOATS, *_INTEGERS, *_BYTES)
-
-Make = Callable[[Binding], "Run | None"]
+_NUMBERS = (*FLOATS, *WIDE_INTEGERS, *BYTES)
 
 
 def _is_quantized(node: NodeSpec | Binding) -> bool:
-    """8-bit numbers always stand for reals here; int16 ones where a scale is given."""
+    """8-bit numbers stand for reals, int16 ones where a scale is given; StableHLO has none such."""
+    if node.op.startswith("STABLEHLO_"):
+        return False
     x, y = node.input(0), node.outputs[0]
-    return x.dtype in _BYTES or (
+    return x.dtype in BYTES or (
         x.dtype is DType.INT16 and any(s.quant is not None and s.scale > 0 for s in (x, y))
     )
 
@@ -83,12 +83,12 @@ def _infer_symmetric(node: NodeSpec, *dtypes: DType) -> list[Shape]:
 def _infer_mul(node: NodeSpec, *dtypes: DType) -> list[Shape]:
     """MUL also multiplies int16 numbers in [-1, 1) to 8 bits."""
     arity(node, 2)
-    if node.input(0).dtype is DType.INT16 and node.outputs[0].dtype in _BYTES:
+    if node.input(0).dtype is DType.INT16 and node.outputs[0].dtype in BYTES:
         same_type(node, node.input(0), node.input(1))
         scaled(node, node.outputs[0])
         activation_range(_activation(node), node.outputs[0])
         return [broadcast_shape(node, node.input(0), node.input(1))]
-    if node.input(0).dtype in _COMPLEX and _activation(node) != "NONE":
+    if node.input(0).dtype in COMPLEX and _activation(node) != "NONE":
         raise OpError(f"Activation is not allowed for {node.input(0).dtype.label} input")
     return _infer_symmetric(node, *dtypes)
 
@@ -107,7 +107,7 @@ def _views(b: Binding, y: Array, repeat_scalars: bool = False) -> tuple[list[Arr
 
 def _ufunc(ufunc: Callable[..., Any], quantized: Function | None = None) -> Bind:
     def bind(b: Binding) -> Run | None:
-        if quantized is not None and (_is_quantized(b) or b.outputs[0].dtype in _BYTES):
+        if quantized is not None and (_is_quantized(b) or b.outputs[0].dtype in BYTES):
             return bind_quantized(b, quantized(b))
         return _apply(b, ufunc)
 
@@ -140,10 +140,10 @@ def _bind_div(b: Binding) -> Run | None:
             run()
 
         return checked
-    if dtype in _INTEGERS:
+    if dtype in INTEGERS:
         return _guarded(b, _truncated_quotient(b))
     y = b.y[0]
-    if dtype in _COMPLEX:
+    if dtype in COMPLEX:
         return _apply(b, np.divide)
     # as in the reference, DIV by zero gives the greatest finite number
     greatest = np.finfo(y.dtype).max
@@ -282,14 +282,14 @@ def _bind_stablehlo_power(b: Binding) -> Run | None:
 
 
 def _bind_squared_difference(b: Binding) -> Run | None:
-    if b.input(0).dtype in _BYTES:
+    if b.input(0).dtype in BYTES:
         return bind_quantized(b, quantized_squared_difference(b))
     return sequence(_apply(b, np.subtract), partial(np.multiply, b.y[0], b.y[0], b.y[0]))
 
 
 def _infer_squared_difference(node: NodeSpec, *dtypes: DType) -> list[Shape]:
     shapes = _infer(node, *dtypes)
-    if node.input(0).dtype in _BYTES:
+    if node.input(0).dtype in BYTES:
         scaled(node, node.input(0), node.input(1), node.outputs[0])
     return shapes
 
@@ -344,7 +344,7 @@ def _row(
     return op(name, checked, in_float32(bind), versions=versions, inplace=inplace)
 
 
-_ALL = (*_NUMBERS, *_COMPLEX)
+_ALL = (*_NUMBERS, *COMPLEX)
 
 OPS: Mapping[str, Registration] = {
     r.name: r
@@ -361,19 +361,19 @@ OPS: Mapping[str, Registration] = {
         _row(
             "SQUARED_DIFFERENCE",
             _bind_squared_difference,
-            (*FLOATS, *_INTEGERS, DType.INT8, DType.UINT8),
+            (*FLOATS, *WIDE_INTEGERS, DType.INT8, DType.UINT8),
             (1, 2),
             _infer_squared_difference,
         ),
-        _row("ADD_N", _bind_add_n, (*FLOATS, *_INTEGERS), infer=_infer_add_n, inplace=(0,)),
+        _row("ADD_N", _bind_add_n, (*FLOATS, *WIDE_INTEGERS), infer=_infer_add_n, inplace=(0,)),
         _row("ATAN2", _ufunc(np.arctan2), FLOATS, infer=_infer_atan2),
         _row("STABLEHLO_ADD", _ufunc(np.add), _ALL),
         _row("STABLEHLO_SUBTRACT", _ufunc(np.subtract), _ALL),
         _row("STABLEHLO_MULTIPLY", _ufunc(np.multiply), _ALL),
-        _row("STABLEHLO_DIVIDE", _bind_div, (*FLOATS, *_INTEGERS, *_COMPLEX)),
+        _row("STABLEHLO_DIVIDE", _bind_div, _ALL),
         _row("STABLEHLO_MAXIMUM", _bind_maximum, _NUMBERS, inplace=(1,)),
         _row("STABLEHLO_MINIMUM", _bind_minimum, _NUMBERS, inplace=(1,)),
-        _row("STABLEHLO_POWER", _bind_stablehlo_power, (*FLOATS, *_INTEGERS, *_BYTES)),
-        _row("STABLEHLO_REMAINDER", _bind_remainder, (*FLOATS, *_INTEGERS)),
+        _row("STABLEHLO_POWER", _bind_stablehlo_power, (*FLOATS, *WIDE_INTEGERS, *BYTES)),
+        _row("STABLEHLO_REMAINDER", _bind_remainder, _NUMBERS),
     )
 }

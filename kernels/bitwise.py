@@ -8,21 +8,10 @@ from functools import partial
 import numpy as np
 
 from ._broadcast import bind_ufunc, broadcast_shape, operands
-from ._check import arity, gives, same_type
+from ._check import INTEGERS, arity, gives, same_type
 from ._elementwise import sequence
 from .api import Bind, Binding, NodeSpec, Registration, Run, Shape, op, take
 from .types import DType
-
-_INTEGERS = (
-    DType.INT8,
-    DType.INT16,
-    DType.INT32,
-    DType.INT64,
-    DType.UINT8,
-    DType.UINT16,
-    DType.UINT32,
-    DType.UINT64,
-)
 
 
 def _infer(*dtypes: DType) -> Callable[[NodeSpec], list[Shape]]:
@@ -53,8 +42,8 @@ _left_shift: Bind = partial(bind_ufunc, ufunc=np.left_shift)
 OPS: Mapping[str, Registration] = {
     r.name: r
     for r in (
-        op("BITWISE_XOR", _infer(*_INTEGERS, DType.BOOL), _xor, inplace=(0, 1)),
-        op("RIGHT_SHIFT", _infer(*_INTEGERS), _bind_right_shift, inplace=(0,)),
-        op("STABLEHLO_SHIFT_LEFT", _infer(*_INTEGERS), _left_shift, inplace=(0,)),
+        op("BITWISE_XOR", _infer(*INTEGERS, DType.BOOL), _xor, inplace=(0, 1)),
+        op("RIGHT_SHIFT", _infer(*INTEGERS), _bind_right_shift, inplace=(0,)),
+        op("STABLEHLO_SHIFT_LEFT", _infer(*INTEGERS), _left_shift, inplace=(0,)),
     )
 }

@@ -9,24 +9,25 @@ from typing import Any
 import numpy as np
 
 from ._broadcast import bind_ufunc, broadcast_shape
-from ._check import arity, elementwise, gives, same_type, scaled
+from ._check import (
+    BYTES,
+    COMPLEX,
+    INTEGERS,
+    WIDE_INTEGERS,
+    arity,
+    elementwise,
+    gives,
+    same_type,
+    scaled,
+)
 from ._quant import multiply_by_quantized_multiplier, quantize_multiplier
 from ._quantized_binary import Pair, bind_quantized
 from ._widen import FLOATS, in_float32
 from .api import Bind, Binding, NodeSpec, OpError, Registration, Run, Shape, TensorSpec, op, take
 from .types import Array, DType
 
-_BYTES = (DType.INT8, DType.UINT8)
-_PLAIN = (
-    *FLOATS,
-    DType.INT16,
-    DType.INT32,
-    DType.INT64,
-    DType.UINT16,
-    DType.UINT32,
-    DType.UINT64,
-)
-_EQUATABLE = (*_PLAIN, DType.BOOL, DType.STRING, DType.COMPLEX64, DType.COMPLEX128)
+_PLAIN = (*FLOATS, *WIDE_INTEGERS)
+_EQUATABLE = (*_PLAIN, *COMPLEX, DType.BOOL, DType.STRING)
 
 
 def _infer(node: NodeSpec, *dtypes: DType) -> list[Shape]:
@@ -43,14 +44,14 @@ def _infer(node: NodeSpec, *dtypes: DType) -> list[Shape]:
 def _quantized(node: NodeSpec | Binding) -> bool:
     """8-bit tensors with scales stand for reals, int16 ones where equality is asked for."""
     a, b = node.input(0), node.input(1)
-    small = _BYTES if node.op not in ("EQUAL", "NOT_EQUAL") else (*_BYTES, DType.INT16)
+    small = BYTES if node.op not in ("EQUAL", "NOT_EQUAL") else (*BYTES, DType.INT16)
     return a.dtype in small and any(s.quant is not None and s.scale > 0 for s in (a, b))
 
 
 def _comparison(
     name: str, ufunc: Callable[..., Any], versions: tuple[int, int], equality: bool = False
 ) -> Registration:
-    dtypes = (*(_EQUATABLE if equality else _PLAIN), *_BYTES)
+    dtypes = (*(_EQUATABLE if equality else _PLAIN), *BYTES)
 
     def infer(node: NodeSpec) -> list[Shape]:
         return _infer(node, *dtypes)
@@ -116,7 +117,7 @@ def _direction(node: NodeSpec | Binding) -> str:
 
 
 def _infer_compare(node: NodeSpec) -> list[Shape]:
-    shapes = _infer(node, *_EQUATABLE, *_BYTES)
+    shapes = _infer(node, *_EQUATABLE, *BYTES)
     if _direction(node) not in _DIRECTIONS:
         raise OpError(
             f"comparison_direction {node.options.comparison_direction}; "
@@ -145,16 +146,6 @@ def _total_order(x: Array) -> Array:
     return np.asarray(np.where(bits < 0, bits ^ greatest, bits))
 
 
-_INTEGERS = (
-    DType.INT8,
-    DType.INT16,
-    DType.INT32,
-    DType.INT64,
-    DType.UINT8,
-    DType.UINT16,
-    DType.UINT32,
-    DType.UINT64,
-)
 _compare: Bind = in_float32(_bind_compare)
 
 OPS: Mapping[str, Registration] = {
@@ -169,8 +160,8 @@ OPS: Mapping[str, Registration] = {
         _logical("LOGICAL_AND", np.logical_and),
         _logical("LOGICAL_OR", np.logical_or),
         op("LOGICAL_NOT", _infer_not, _bind_not, inplace=(0,)),
-        _logical("STABLEHLO_AND", np.bitwise_and, *_INTEGERS),
-        _logical("STABLEHLO_OR", np.bitwise_or, *_INTEGERS),
+        _logical("STABLEHLO_AND", np.bitwise_and, *INTEGERS),
+        _logical("STABLEHLO_OR", np.bitwise_or, *INTEGERS),
         op("STABLEHLO_COMPARE", _infer_compare, _compare),
     )
 }

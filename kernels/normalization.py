@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from ._check import arity, elementwise, gives, scaled
+from ._check import BYTES, arity, elementwise, gives, scaled
 from ._elementwise import BLOCK, in_blocks
 from ._inverse_sqrt import inverse_sqrt
 from ._lut import saturate
@@ -16,13 +16,11 @@ from ._widen import FLOATS, in_float32
 from .api import Bind, Binding, NodeSpec, OpError, Registration, Run, Shape, op, take
 from .types import Array, DType
 
-_BYTES = (DType.INT8, DType.UINT8)
-
 
 def _infer_l2(node: NodeSpec) -> list[Shape]:
     arity(node, 1)
     x, y = node.input(0), node.outputs[0]
-    take(node, "input 0", x, *FLOATS, *_BYTES)
+    take(node, "input 0", x, *FLOATS, *BYTES)
     gives(node, x.dtype)
     activation = node.options.get("fused_activation_function", "NONE")
     if not x.shape or activation != "NONE":
@@ -30,7 +28,7 @@ def _infer_l2(node: NodeSpec) -> list[Shape]:
             f"shape {list(x.shape)}, fused activation {activation}; L2_NORMALIZATION takes one "
             "dimension or more and NONE"
         )
-    if x.dtype in _BYTES:
+    if x.dtype in BYTES:
         scaled(node, x, y)
         zero = 128 if y.dtype is DType.UINT8 else 0
         if y.scale != 1 / 128 or y.zero_point != zero:
@@ -45,7 +43,7 @@ def _bind_l2(b: Binding) -> Run | None:
     depth = b.input(0).shape[-1]
     block = max(1, BLOCK // max(1, depth)) * max(1, depth)
     arrays = (b.xi(0), b.y[0])
-    if b.input(0).dtype in _BYTES:
+    if b.input(0).dtype in BYTES:
         zero = b.input(0).zero_point
         make = partial(_l2_bytes, depth, zero, b.outputs[0].dtype)
         return in_blocks(b, arrays, make, block=block)

@@ -7,21 +7,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from ._broadcast import broadcast_shape, collapse
-from ._check import arity, gives, same_type
+from ._check import INTEGERS, arity, gives, same_type
 from ._widen import FLOATS, in_float32
 from .api import Bind, Binding, NodeSpec, OpError, Registration, Run, Shape, TensorSpec, op, take
 from .types import Array, DType
 
-_INTEGERS = (
-    DType.INT8,
-    DType.INT16,
-    DType.INT32,
-    DType.INT64,
-    DType.UINT8,
-    DType.UINT16,
-    DType.UINT32,
-    DType.UINT64,
-)
 _ANY = tuple(d for d in DType if d not in (DType.RESOURCE, DType.VARIANT))
 
 # -- SELECT
@@ -88,7 +78,7 @@ def _choose(condition: Array, a: Array, b: Array, y: Array) -> Run:
 def _infer_where(node: NodeSpec) -> list[Shape | None]:
     arity(node, 1)
     x = node.input(0)
-    take(node, "the condition", x, DType.BOOL, *FLOATS, *_INTEGERS)
+    take(node, "the condition", x, DType.BOOL, *FLOATS, *INTEGERS)
     gives(node, DType.INT64)
     if x.rank == 0:
         raise OpError("Where op requires condition w/ rank > 0")
@@ -108,7 +98,7 @@ def _bind_where(b: Binding) -> Run | None:
 def _infer_unique(node: NodeSpec) -> list[Shape | None]:
     arity(node, 1, 2)
     x = node.input(0)
-    take(node, "input 0", x, *FLOATS, *_INTEGERS)
+    take(node, "input 0", x, *FLOATS, *INTEGERS)
     gives(node, x.dtype)
     gives(node, DType.INT32, DType.INT64, output=1)
     if x.rank != 1:
@@ -162,7 +152,7 @@ def _bind_bucketize(b: Binding) -> Run | None:
 def _infer_clamp(node: NodeSpec) -> list[Shape]:
     arity(node, 3)
     low, x, high = (node.input(i) for i in range(3))
-    take(node, "the operand", x, *FLOATS, *_INTEGERS)
+    take(node, "the operand", x, *FLOATS, *INTEGERS)
     gives(node, x.dtype)
     for bound in (low, high):
         same_type(node, x, bound)

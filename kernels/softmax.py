@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ._check import arity, gives, scaled, symmetric
+from ._check import BYTES, arity, gives, scaled, symmetric
 from ._elementwise import BLOCK, in_blocks
 from ._fixedpoint import exp_on_negative_values, leading_zeros, log_of_q12, reciprocal, times_pot
 from ._lut import interpolate, interpolation_points
@@ -27,7 +27,6 @@ from ._widen import FLOATS, in_float32
 from .api import Bind, Binding, NodeSpec, OpError, Registration, Run, Shape, op, take
 from .types import Array, DType
 
-_BYTES = (DType.INT8, DType.UINT8)
 # integer bits of the argument of exp
 _BITS = 5
 
@@ -36,7 +35,7 @@ def _infer(node: NodeSpec) -> list[Shape]:
     arity(node, 1)
     x = node.input(0)
     int16 = () if node.op == "LOG_SOFTMAX" else (DType.INT16,)
-    take(node, "input 0", x, *FLOATS, *_BYTES, *int16)
+    take(node, "input 0", x, *FLOATS, *BYTES, *int16)
     if not x.shape:
         raise OpError(f"{x.name!r} is a scalar; {node.op} takes one dimension or more")
     if x.dtype in FLOATS or x.dtype is DType.INT16 or node.op == "LOG_SOFTMAX":
@@ -313,11 +312,11 @@ def _int16_rows(
 def _bind(b: Binding) -> Run | None:
     if b.input(0).dtype is DType.INT16:
         return _bind_int16(b)
-    return _bind_bytes(b) if b.input(0).dtype in _BYTES else _bind_float(b)
+    return _bind_bytes(b) if b.input(0).dtype in BYTES else _bind_float(b)
 
 
 def _bind_log(b: Binding) -> Run | None:
-    return _bind_log_bytes(b) if b.input(0).dtype in _BYTES else _bind_log_float(b)
+    return _bind_log_bytes(b) if b.input(0).dtype in BYTES else _bind_log_float(b)
 
 
 _softmax: Bind = in_float32(_bind)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ._check import elementwise, scaled, symmetric
+from ._check import COMPLEX, elementwise, scaled, symmetric
 from ._elementwise import in_blocks, spread
 from ._inverse_sqrt import inverse_sqrt
 from ._logistic import bind_logistic
@@ -19,7 +19,6 @@ from .api import Binding, NodeSpec, OpError, Registration, Run, Shape, TensorSpe
 from .types import Array, DType
 
 _INTEGERS = (DType.INT32, DType.INT64, DType.INT16, DType.INT8)
-_COMPLEX = (DType.COMPLEX64, DType.COMPLEX128)
 
 Make = Callable[[Binding], "Run | None"]
 Table = Callable[[TensorSpec, TensorSpec], Array]
@@ -174,14 +173,14 @@ OPS: Mapping[str, Registration] = {
         _row("SIN", np.sin, FLOATS, (1, 2)),
         _row("COS", np.cos, FLOATS, (1, 2)),
         _row("STABLEHLO_ABS", np.abs, _SIGNED),
-        _row("STABLEHLO_NEGATE", np.negative, (*_SIGNED, *_COMPLEX)),
+        _row("STABLEHLO_NEGATE", np.negative, (*_SIGNED, *COMPLEX)),
         _row("STABLEHLO_LOGISTIC", bind_logistic),
-        _row("STABLEHLO_COSINE", np.cos, (*FLOATS, *_COMPLEX)),
-        _row("STABLEHLO_EXPONENTIAL", np.exp, (*FLOATS, *_COMPLEX)),
+        _row("STABLEHLO_COSINE", np.cos, (*FLOATS, *COMPLEX)),
+        _row("STABLEHLO_EXPONENTIAL", np.exp, (*FLOATS, *COMPLEX)),
         _row("STABLEHLO_FLOOR", np.floor),
-        _row("STABLEHLO_LOG", np.log, (*FLOATS, *_COMPLEX)),
-        _row("STABLEHLO_RSQRT", _make_rsqrt, (*FLOATS, *_COMPLEX)),
-        _row("STABLEHLO_TANH", np.tanh, (*FLOATS, *_COMPLEX)),
+        _row("STABLEHLO_LOG", np.log, (*FLOATS, *COMPLEX)),
+        _row("STABLEHLO_RSQRT", _make_rsqrt, (*FLOATS, *COMPLEX)),
+        _row("STABLEHLO_TANH", np.tanh, (*FLOATS, *COMPLEX)),
         _row("STABLEHLO_CBRT", np.cbrt),
     )
 }

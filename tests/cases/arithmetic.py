@@ -210,6 +210,7 @@ CASES = [
     Case("STABLEHLO_SUBTRACT", [[3.0], [1.0]], {}, [[2.0]]),
     Case("STABLEHLO_MULTIPLY", [[3], [5]], {}, [[15]]),
     Case("STABLEHLO_DIVIDE", [[-7], [2]], {}, [[-3]]),
+    Case("STABLEHLO_DIVIDE", [np.int8([-7]), np.int8([2])], {}, [np.int8([-3])]),
     Case("STABLEHLO_MAXIMUM", [[3], [5]], {}, [[5]]),
     Case("STABLEHLO_MAXIMUM", [[NAN, 1.0, 2.0], [1.0, NAN, 3.0]], {}, [[NAN, 1.0, 3.0]]),
     Case("STABLEHLO_MINIMUM", [[NAN, 1.0, 2.0], [1.0, NAN, 3.0]], {}, [[NAN, 1.0, 2.0]]),
