@@ -1,4 +1,6 @@
-"""From a model file to a runnable graph: the checks of TensorFlow Lite's InterpreterBuilder, in its order and with its words."""
+"""From a model file to a runnable graph: the checks of TensorFlow Lite's InterpreterBuilder, in its
+order and with its words.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +21,15 @@ class BuildError(ValueError):
 
 
 def open_model(path: str | os.PathLike[str]) -> Model:
-    """Maps and verifies a file. ValueError where it cannot be read, InvalidModelError where it is no model."""
+    """Maps and verifies a file. ValueError where it cannot be read, InvalidModelError where it is
+    no model.
+    """
     try:
         return Model.from_file(path)
     except OSError as e:
         raise BuildError(
-            f"Could not open '{os.fspath(path)}'. The model allocation is null/empty: {e.strerror or e}"
+            f"Could not open '{os.fspath(path)}'. The model allocation is null/empty: "
+            f"{e.strerror or e}"
         ) from e
     except InvalidModelError as e:
         raise _invalid(e) from e
@@ -59,7 +64,8 @@ def build_graph(
         raise BuildError("Null pointer passed in as model.")
     if model.version != VERSION:
         raise BuildError(
-            f"Model provided is schema version {model.version} not equal to supported version {VERSION}."
+            f"Model provided is schema version {model.version} not equal to supported version "
+            f"{VERSION}."
         )
     _check_codes(model)
     resolved = resolve(model, resolver)
@@ -92,7 +98,8 @@ def _check_codes(model: Model) -> None:
     for code in model.operator_codes:
         if code.builtin.startswith("UNKNOWN_"):
             raise BuildError(
-                f"Op builtin_code out of range: {code.builtin_code}. Are you using old TFLite binary with newer model?\n"
+                f"Op builtin_code out of range: {code.builtin_code}. Are you using old TFLite "
+                "binary with newer model?\n"
                 "Registration failed."
             )
         if code.is_custom and code.custom is None:

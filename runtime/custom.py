@@ -17,7 +17,7 @@ ShapeRule = Callable[..., Any] | str | None
 
 
 class CustomOp:
-    """A function that is also a custom op: `registration` is what resolvers and interpreters take."""
+    """A function that is also a custom op; `registration` is what resolvers take."""
 
     def __init__(self, function: Function, name: str, shape: ShapeRule = None) -> None:
         if isinstance(shape, str) and shape != "same":
@@ -107,7 +107,9 @@ def _init(context: Context, options: Any) -> _State:
 
 
 def _declared(node: Node) -> list[Shape] | None:
-    """The shapes the file gives the outputs, where they can be trusted: no input was resized, and all is known."""
+    """The shapes the file gives the outputs, where they can be trusted: no input was resized, and
+    all is known.
+    """
     tensors = [t for t in (*node.inputs, *node.outputs) if t is not None]
     if any(t.is_dynamic or -1 in (t.shape_signature or ()) for t in tensors):
         return None
@@ -129,7 +131,9 @@ def _argument(tensor: Tensor | None) -> Array | None:
 
 
 def _keywords(function: Function, node: Node, options: Any) -> dict[str, Any]:
-    """The options that the function takes, from a FlexBuffer map; `options` is the bytes themselves."""
+    """The options that the function takes, from a FlexBuffer map; `options` is the bytes
+    themselves.
+    """
     named, takes_all = _parameters(function, len(node.inputs))
     found: dict[str, Any] = {}
     values: Any = {}
@@ -148,7 +152,8 @@ def _keywords(function: Function, node: Node, options: Any) -> dict[str, Any]:
     lacking = [p.name for p in wanted if p.default is p.empty and p.name not in found]
     if lacking:
         raise OpError(
-            f"the function for {node.op} needs the options {', '.join(map(repr, lacking))}; the model "
+            f"the function for {node.op} needs the options {', '.join(map(repr, lacking))}; the "
+            "model "
             f"gives {', '.join(map(repr, values)) or 'none'}"
         )
     return found
@@ -192,13 +197,13 @@ def custom_op(
 
         Interpreter("model.tflite", custom_ops={"Atan": atan})
 
-    The function is given an array for each input of the node (None for an absent one; read-only), and by keyword those of
-    its other parameters that the op's FlexBuffer options have; one called `options` is given the option bytes. It returns an
-    array, or a tuple with one for each output.
+    The function is given an array for each input of the node (None for an absent one; read-only),
+    and by keyword those of its other parameters that the op's FlexBuffer options have; one called
+    `options` is given the option bytes. It returns an array, or a tuple with one for each output.
 
-    `shape`: "same" (as input 0), or a function of the input shapes and the options that gives the output's shape (a list of
-    shapes for several). None: what the model declares, as long as no input is resized; else each result's own.
-    The name is the function's where none is given.
+    `shape`: "same" (as input 0), or a function of the input shapes and the options that gives the
+    output's shape (a list of shapes for several). None: what the model declares, as long as no
+    input is resized; else each result's own. The name is the function's where none is given.
     """
     if callable(name):
         return CustomOp(name, name.__name__)
@@ -210,7 +215,9 @@ def custom_op(
 
 
 def as_registration(name: str, op: Any) -> Registration:
-    """A registration of what `custom_ops=` takes: one already, a `custom_op`, or any function on arrays."""
+    """A registration of what `custom_ops=` takes: one already, a `custom_op`, or any function on
+    arrays.
+    """
     if isinstance(op, Registration):
         return op
     if isinstance(op, CustomOp):

@@ -13,14 +13,17 @@ DESTROY = "tflite_plugin_destroy_delegate"
 
 
 class Delegate:
-    """An external delegate: a shared library with the two functions of TensorFlow Lite's external delegate interface."""
+    """An external delegate: a shared library with the two functions of TensorFlow Lite's external
+    delegate interface.
+    """
 
     def __init__(
         self, library: str | os.PathLike[str], options: Mapping[Any, Any] | None = None
     ) -> None:
         """`options` are handed to the library as text.
 
-        ValueError where the library cannot be loaded, lacks a function, or makes no delegate; the text gives path and reason.
+        ValueError where the library cannot be loaded, lacks a function, or makes no delegate; the
+        text gives path and reason.
         """
         self._library: ctypes.CDLL | None = None
         self._pointer: int | None = None
@@ -36,7 +39,8 @@ class Delegate:
         missing = [name for name in (CREATE, DESTROY) if not hasattr(loaded, name)]
         if missing:
             raise ValueError(
-                f"{self.path} is loaded but lacks the function{'s' * (len(missing) > 1)} {' and '.join(missing)}: "
+                f"{self.path} is loaded but lacks the function{'s' * (len(missing) > 1)} "
+                f"{' and '.join(missing)}: "
                 "it is no external delegate of TensorFlow Lite"
             )
         self._create(loaded, dict(options or {}))
@@ -77,7 +81,7 @@ class Delegate:
 def load_delegate(
     library: str | os.PathLike[str], options: Mapping[Any, Any] | None = None
 ) -> Delegate:
-    """A `Delegate`; ValueError that begins "Failed to load delegate from" where it cannot be had."""
+    """A `Delegate`; ValueError "Failed to load delegate from …" where it cannot be had."""
     try:
         return Delegate(library, options)
     except ValueError as e:
@@ -87,12 +91,15 @@ def load_delegate(
 def _tried(path: str) -> str:
     if os.path.dirname(path):
         absolute = os.path.abspath(path)
-        return f"{absolute} ({'the file is there' if os.path.exists(absolute) else 'there is no such file'})"
+        there = "the file is there" if os.path.exists(absolute) else "there is no such file"
+        return f"{absolute} ({there})"
     return f"{path} on the loader's search path"
 
 
 def find_delegates(delegates: Sequence[Any] | None) -> list[Any]:
-    """Delegate objects for a list of names and objects; a name is looked up in the entry-point group."""
+    """Delegate objects for a list of names and objects; a name is looked up in the entry-point
+    group.
+    """
     if delegates is None:
         return []
     if isinstance(delegates, str) or not isinstance(delegates, Sequence):
@@ -114,5 +121,6 @@ def _by_name(name: str) -> Any:
         return found.load()()
     except Exception as e:
         raise ValueError(
-            f"the delegate {name!r} ({found.value}) is installed but cannot be made: {type(e).__name__}: {e}"
+            f"the delegate {name!r} ({found.value}) is installed but cannot be made: "
+            f"{type(e).__name__}: {e}"
         ) from e

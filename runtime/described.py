@@ -38,7 +38,8 @@ class Described:
         count = self.num_subgraphs()
         if not 0 <= subgraph_index < count:
             raise ValueError(
-                f"subgraph_index is out of range: {subgraph_index} for the model, which has {count} subgraphs."
+                f"subgraph_index is out of range: {subgraph_index} for the model, which has "
+                f"{count} subgraphs."
             )
         tensors = self._graph.subgraphs[subgraph_index].tensors
         return [self._get_tensor_details(i, subgraph_index) for i in range(len(tensors))]
@@ -59,13 +60,17 @@ class Described:
         return self.get_node_details()
 
     def get_node_details(self, subgraph_index: int = 0) -> list[dict[str, Any]]:
-        """All there is to know of each node, its attributes included: see `runtime.details.node_details`."""
+        """All there is to know of each node, its attributes included: see
+        `runtime.details.node_details`.
+        """
         subgraph = self._subgraph(subgraph_index)
         return [details.node_details(subgraph, i) for i in range(len(subgraph.nodes))]
 
     @property
     def variables(self) -> dict[str, Any]:
-        """Copies of the variable tensors' values, by name: the state that one invoke leaves to the next."""
+        """Copies of the variable tensors' values, by name: the state that one invoke leaves to the
+        next.
+        """
         with self._guard.step("variables"):
             return {
                 t.name: get_value(t)
@@ -130,7 +135,8 @@ class Described:
         tensors = self._subgraph(subgraph_index).tensors
         if not isinstance(index, int | np.integer):
             raise TypeError(
-                f"a tensor is given by its number, not by {index!r}; run() and get_signature_runner() take names"
+                f"a tensor is given by its number, not by {index!r}; run() and "
+                "get_signature_runner() take names"
             )
         if not 0 <= index < len(tensors):
             raise ValueError(

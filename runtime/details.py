@@ -1,4 +1,6 @@
-"""The dictionaries that describe tensors and operators, with the keys and numpy types of TensorFlow Lite's interpreter."""
+"""The dictionaries that describe tensors and operators, with the keys and numpy types of TensorFlow
+Lite's interpreter.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,8 @@ if TYPE_CHECKING:
 class TensorDetails(dict[str, Any]):
     """What `get_input_details` and its like give for a tensor.
 
-    `shape_is` says what the shape is worth: "known"; "stale", an input was resized since and `allocate_tensors` will settle it;
-    or "dynamic", each invoke settles it.
+    `shape_is` says what the shape is worth: "known"; "stale", an input was resized since and
+    `allocate_tensors` will settle it; or "dynamic", each invoke settles it.
     """
 
     shape_is = "known"
@@ -32,7 +34,9 @@ class TensorDetails(dict[str, Any]):
 
 
 def numpy_type(dtype: DType) -> type[Any]:
-    """The numpy scalar type that details name for a tensor: strings are `np.bytes_`, as in TensorFlow Lite."""
+    """The numpy scalar type that details name for a tensor: strings are `np.bytes_`, as in
+    TensorFlow Lite.
+    """
     if dtype is DType.STRING:
         return np.bytes_
     if dtype is DType.BFLOAT16:
@@ -42,7 +46,9 @@ def numpy_type(dtype: DType) -> type[Any]:
 
 
 def bfloat16() -> np.dtype[Any] | None:
-    """ml_dtypes' bfloat16 where that package is installed; else values are the uint16 of their bits."""
+    """ml_dtypes' bfloat16 where that package is installed; else values are the uint16 of their
+    bits.
+    """
     try:
         import ml_dtypes
     except ImportError:
@@ -157,7 +163,8 @@ def op_details(subgraph: LiveSubgraph, index: int) -> dict[str, Any]:
 def node_details(subgraph: LiveSubgraph, index: int) -> dict[str, Any]:
     """`op_details`, and the node's version, its attributes by the schema's names, and its place.
 
-    `options` are a builtin's attributes; `custom_options` the bytes of a custom op's (with `.flexbuffer()`), else None.
+    `options` are a builtin's attributes; `custom_options` the bytes of a custom op's (with
+    `.flexbuffer()`), else None.
     """
     definition = subgraph.definition.operators[index]
     node = subgraph.nodes[index]

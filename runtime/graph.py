@@ -21,7 +21,9 @@ CUSTOM_OPS_PAGE = "https://www.tensorflow.org/lite/guide/ops_custom"
 
 class Profiler(Protocol):
     def record(self, subgraph: int, node: LiveNode, start: int, end: int) -> None:
-        """Times in ns of `time.perf_counter_ns`. A control-flow node's time holds those of the nodes it runs."""
+        """Times in ns of `time.perf_counter_ns`. A control-flow node's time holds those of the
+        nodes it runs.
+        """
         ...
 
 
@@ -63,7 +65,9 @@ Resolved = tuple[list[Registration], list[UnresolvedOp]]
 
 
 def resolve(model: Model, resolver: OpResolver) -> Resolved:
-    """A registration for every operator code, each asked for once; those that lack one get a place holder."""
+    """A registration for every operator code, each asked for once; those that lack one get a place
+    holder.
+    """
     registrations: list[Registration] = []
     missing: dict[int, UnresolvedOp] = {}
     for i, code in enumerate(model.operator_codes):
@@ -88,7 +92,9 @@ def resolve(model: Model, resolver: OpResolver) -> Resolved:
 
 
 class Graph:
-    """The runnable form of a model. Not safe for use from several threads at once: the interpreter locks."""
+    """The runnable form of a model. Not safe for use from several threads at once: the interpreter
+    locks.
+    """
 
     def __init__(
         self,
@@ -127,7 +133,9 @@ class Graph:
             raise
 
     def kept(self, subgraph: LiveSubgraph) -> list[int]:
-        """Tensors of the subgraph that the user wants to read after invoke: names in all subgraphs, numbers in the first."""
+        """Tensors of the subgraph that the user wants to read after invoke: names in all subgraphs,
+        numbers in the first.
+        """
         if not self.keep:
             return []
         return [

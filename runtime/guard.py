@@ -8,7 +8,8 @@ from contextlib import contextmanager
 
 
 class Guard:
-    """Calls that are whole in themselves wait for their turn; those that are steps of a sequence must not meet another thread's.
+    """Calls that are whole in themselves wait for their turn; those that are steps of a sequence
+    must not meet another thread's.
 
     A thread may enter again from within: a custom op may read its interpreter.
     """
@@ -25,8 +26,10 @@ class Guard:
     def step(self, call: str) -> Iterator[None]:
         if not self._lock.acquire(blocking=False):
             raise RuntimeError(
-                f"{call}() is called while another thread is inside this interpreter. It is used from two threads: "
-                "what one sets the other may read. Use run(), which is atomic, a lock of your own around the whole "
+                f"{call}() is called while another thread is inside this interpreter. It is used "
+                "from two threads: "
+                "what one sets the other may read. Use run(), which is atomic, a lock of your own "
+                "around the whole "
                 "sequence, or a clone() for each thread."
             )
         try:

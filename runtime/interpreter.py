@@ -34,8 +34,9 @@ if TYPE_CHECKING:
 class Interpreter(Described):
     """Runs a `.tflite` model.
 
-    The calls of `tf.lite.Interpreter` are steps that belong together (`allocate_tensors`, `set_tensor`, `invoke`,
-    `get_tensor`): from one thread. `run` does all at once, by name, and may be called from several threads.
+    The calls of `tf.lite.Interpreter` are steps that belong together (`allocate_tensors`,
+    `set_tensor`, `invoke`, `get_tensor`): from one thread. `run` does all at once, by name, and may
+    be called from several threads.
     """
 
     _custom_op_registerers: Sequence[Any] = ()
@@ -61,16 +62,21 @@ class Interpreter(Described):
         quantize_inputs: bool = False,
         dequantize_outputs: bool = False,
     ) -> None:
-        """The arguments up to `experimental_force_delegate_node_profiling` are those of `tf.lite.Interpreter`.
+        """The arguments up to `experimental_force_delegate_node_profiling` are those of
+        `tf.lite.Interpreter`.
 
-        * `num_threads`: threads that share the work of one node; None: all CPUs this process may use. See `num_threads`.
+        * `num_threads`: threads that share the work of one node; None: all CPUs this process may
+          use. See `num_threads`.
         * `experimental_preserve_all_tensors`: every intermediate can be read after invoke.
         * `experimental_compress_quantization_zero_points`: details give equal zero points as one.
-        * the other `experimental_…` choose among TensorFlow Lite's own delegates and kernels: they change nothing here.
+        * the other `experimental_…` choose among TensorFlow Lite's own delegates and kernels: they
+          change nothing here.
         * `delegates`: names or delegate objects, in order; none: numpy.
-        * `op_resolver`: where ops come from, by default `BuiltinOpResolver()`; `custom_ops`: more custom ops, by name.
+        * `op_resolver`: where ops come from, by default `BuiltinOpResolver()`; `custom_ops`: more
+          custom ops, by name.
         * `keep`: names (or numbers) of intermediates that can be read after invoke.
-        * `quantize_inputs`, `dequantize_outputs`: floats are taken for and given from quantised inputs and outputs.
+        * `quantize_inputs`, `dequantize_outputs`: floats are taken for and given from quantised
+          inputs and outputs.
 
         ValueError where no interpreter can be made.
         """
@@ -158,14 +164,14 @@ class Interpreter(Described):
         if settings.delegates:
             self.close()
             raise ValueError(
-                f"this version applies no delegates; got {', '.join(map(repr, settings.delegates))}. "
-                "delegates=[] runs on numpy."
+                "this version applies no delegates; got "
+                f"{', '.join(map(repr, settings.delegates))}. delegates=[] runs on numpy."
             )
 
     # -- life
 
     def close(self) -> None:
-        """Frees the ops' user data and the memory. Later calls raise ValueError; closing again does nothing."""
+        """Frees the ops' user data and the memory; later calls raise ValueError."""
         with self._guard.whole():
             self._open = None
             self._finalize()
@@ -182,9 +188,10 @@ class Interpreter(Described):
         self.close()
 
     def clone(self) -> Interpreter:
-        """Another interpreter of the same model, for another thread: it shares the weights, packed ones included.
+        """Another interpreter of the same model, for another thread.
 
-        Its ops are initialised anew; it has inputs, variables and memory of its own, and is not allocated yet.
+        It shares the weights, packed ones included. Its ops are initialised anew; it has inputs,
+        variables and memory of its own, and is not allocated yet.
         """
         graph = self._graph
         made = type(self).__new__(type(self))
@@ -194,7 +201,10 @@ class Interpreter(Described):
     # -- steps: from one thread
 
     def allocate_tensors(self) -> None:
-        """Prepares all ops and plans memory. RuntimeError where an op is unknown or does not take its inputs."""
+        """Prepares all ops and plans memory.
+
+        RuntimeError where an op is unknown or does not take its inputs.
+        """
         with self._guard.step("allocate_tensors"):
             self._views.ensure_none("allocate_tensors")
             self._allocate(self._graph.subgraphs[0])
@@ -216,7 +226,7 @@ class Interpreter(Described):
             subgraph.resize_tensor(input_index, shape.tolist())
 
     def set_tensor(self, tensor_index: int, value: Any) -> None:
-        """Copies a value into an input (or a variable). ValueError where type or shape do not fit."""
+        """Copies a value into an input (or a variable). ValueError where type or shape differ."""
         with self._guard.step("set_tensor"):
             tensor = self._tensor(tensor_index)
             if self._alike is not None:
@@ -224,7 +234,10 @@ class Interpreter(Described):
             set_value(tensor, value, quantize=self._settings.quantize_inputs)
 
     def get_tensor(self, tensor_index: int, subgraph_index: int = 0) -> Any:
-        """A copy of a tensor's value. ValueError for an intermediate whose memory other tensors use, unless it is kept."""
+        """A copy of a tensor's value.
+
+        ValueError for an intermediate whose memory other tensors use, unless it is kept.
+        """
         with self._guard.step("get_tensor"):
             tensor = self._tensor(tensor_index, subgraph_index)
             self._check_kept(tensor, self._graph.subgraphs[subgraph_index])
@@ -233,7 +246,8 @@ class Interpreter(Described):
     def tensor(self, tensor_index: int) -> Callable[[], Array]:
         """A function that gives a live view of the tensor, to read or write without a copy.
 
-        Keep the function, not the array: while a view is held, `invoke` and `allocate_tensors` raise.
+        Keep the function, not the array: while a view is held, `invoke` and `allocate_tensors`
+        raise.
         """
 
         def view() -> Array:
@@ -266,11 +280,11 @@ class Interpreter(Described):
         signature_key: str | None = None,
         reset_variables: bool = False,
     ) -> dict[str, Any]:
-        """One inference: sets the inputs by name, resizing them where need be, invokes, and gives fresh arrays by name.
+        """One inference by name: sets the inputs, resizing them where need be; gives fresh arrays.
 
-        The names are those of the signature (`signature_key`, the only one, or "serving_default"), or else the tensors'. The
-        outputs have the same kind of names as the inputs. Calls from several threads take turns.
-        ValueError for missing or unknown names; it lists them.
+        The names are those of the signature (`signature_key`, the only one, or "serving_default"),
+        or else the tensors'. The outputs have the same kind of names as the inputs. Calls from
+        several threads take turns. ValueError for missing or unknown names; it lists them.
         """
         call = Names(self._graph).call(inputs, signature_key)
         return self._call(call, "run", reset_variables)
@@ -317,14 +331,15 @@ class Interpreter(Described):
             signatures = self.get_signature_list()
             if len(signatures) != 1:
                 raise ValueError(
-                    f"SignatureDef signature_key is None and model has {len(signatures)} Signatures. None is only allowed when "
+                    f"SignatureDef signature_key is None and model has {len(signatures)} "
+                    "Signatures. None is only allowed when "
                     f"the model has 1 SignatureDef ({', '.join(signatures) or 'it has none'})"
                 )
             signature_key = next(iter(signatures))
         return SignatureRunner(self, signature_key)
 
     def profile(self) -> Profile:
-        """Times of each op while the context is open: `with interpreter.profile() as profile: interpreter.invoke()`."""
+        """The time of each op: `with interpreter.profile() as profile: interpreter.invoke()`."""
         from .profile import Profile
 
         return Profile(self._graph)
@@ -348,8 +363,10 @@ class Interpreter(Described):
         ):
             return
         raise ValueError(
-            f"tensor {index} {tensor.name!r} is an intermediate: its memory is used again by others, so its value is lost. "
-            f"Interpreter(..., keep=[{tensor.name!r}]) keeps it, experimental_preserve_all_tensors=True keeps all."
+            f"tensor {index} {tensor.name!r} is an intermediate: its memory is used again by "
+            "others, so its value is lost. "
+            f"Interpreter(..., keep=[{tensor.name!r}]) keeps it, "
+            "experimental_preserve_all_tensors=True keeps all."
         )
 
     def _dequantizes(self, index: int, subgraph_index: int) -> bool:
@@ -365,7 +382,8 @@ class Interpreter(Described):
             return
         self._alike = None
         warnings.warn(
-            f"inputs {pair[0].name!r} and {pair[1].name!r} have the same shape and type, so nothing "
+            f"inputs {pair[0].name!r} and {pair[1].name!r} have the same shape and type, so "
+            "nothing "
             "notices when they are swapped; their order is the converter's. run({name: value}) and "
             "get_signature_runner() take names.",
             PositionalInputWarning,

@@ -1,4 +1,4 @@
-"""`FlatBufferModel`, `ErrorReporter` and `InterpreterBuilder`, as TensorFlow Lite's C++ has them."""
+"""`FlatBufferModel`, `ErrorReporter`, `InterpreterBuilder`, as TensorFlow Lite's C++ has them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .resolver import OpResolver
 
 
 class ErrorReporter:
-    """Takes error messages. This one keeps them in `messages`; override `report` for another place."""
+    """Takes error messages. This one keeps them in `messages`; override `report` for another."""
 
     def __init__(self) -> None:
         self.messages: list[str] = []
@@ -35,8 +35,9 @@ class StderrReporter(ErrorReporter):
 class FlatBufferModel:
     """A model file, mapped and verified.
 
-    The `build_from_…` functions return None where there is no valid model, and say why to the error reporter (by default the
-    standard error stream), as in TensorFlow Lite. The verifier always runs; `verify_and_build_from_…` takes one more.
+    The `build_from_…` functions return None where there is no valid model, and say why to the error
+    reporter (by default the standard error stream), as in TensorFlow Lite. The verifier always
+    runs; `verify_and_build_from_…` takes one more.
     """
 
     def __init__(self, model: Model, error_reporter: ErrorReporter | None = None) -> None:
@@ -63,7 +64,9 @@ class FlatBufferModel:
         extra_verifier: Callable[[Array], bool] | None = None,
         error_reporter: ErrorReporter | None = None,
     ) -> FlatBufferModel | None:
-        """`extra_verifier(bytes as uint8[n])` may refuse the file by returning False or by raising ValueError."""
+        """`extra_verifier(bytes as uint8[n])` may refuse the file by returning False or by raising
+        ValueError.
+        """
         return cls._build(lambda: _passed(open_model(path), extra_verifier), error_reporter)
 
     @classmethod
@@ -108,8 +111,9 @@ def _passed(model: Model, verifier: Callable[[Array], bool] | None) -> Model:
 class InterpreterBuilder:
     """Builds interpreters: `InterpreterBuilder(model, resolver)()` gives one, or raises ValueError.
 
-    What is wrong is told to the model's error reporter too. In order: a null model, the schema version, a registration for
-    every operator code, absent parts, then threads, tensors, nodes and variables; delegates come last.
+    What is wrong is told to the model's error reporter too. In order: a null model, the schema
+    version, a registration for every operator code, absent parts, then threads, tensors, nodes and
+    variables; delegates come last.
     """
 
     def __init__(

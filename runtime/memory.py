@@ -1,8 +1,10 @@
-"""The arena plan: where each tensor lives so that tensors which are never needed together share memory.
+"""The arena plan: where each tensor lives so that tensors which are never needed together share
+memory.
 
-Greedy by size over lifetimes (Pisarchyk and Lee 2020, "Efficient memory management for deep neural net inference"): the
-largest block first, each at the lowest offset that no block alive at the same time covers. Small blocks, of which a graph
-can have thousands, take the quick way: a free list for each size, in order of execution.
+Greedy by size over lifetimes (Pisarchyk and Lee 2020, "Efficient memory management for deep neural
+net inference"): the largest block first, each at the lowest offset that no block alive at the same
+time covers. Small blocks, of which a graph can have thousands, take the quick way: a free list for
+each size, in order of execution.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ def align(size: int) -> int:
 
 
 def plan(blocks: Sequence[Block]) -> int:
-    """Sets every block's offset; returns the size of the arena, both in bytes and multiples of 64."""
+    """Sets every block's offset; returns the arena's size. Both in bytes, multiples of 64."""
     small = [b for b in blocks if b.size <= SMALL]
     base = _plan_small(small)
     return _plan_large([b for b in blocks if b.size > SMALL], base)
@@ -89,7 +91,8 @@ def _plan_large(blocks: list[Block], base: int) -> int:
 
 
 class Workspace:
-    """Scratch memory of one interpreter: every node is handed the same bytes, as only one runs at a time.
+    """Scratch memory of one interpreter: every node is handed the same bytes, as only one runs at a
+    time.
 
     Call `begin` before a node is bound; what `take` returns stays valid as long as the array lives.
     """

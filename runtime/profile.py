@@ -14,7 +14,9 @@ from .node import LiveNode
 
 @dataclass(frozen=True)
 class NodeTime:
-    """The time of one node over all its calls, in nanoseconds. `own` leaves out the nodes that a control-flow node runs."""
+    """The time of one node over all its calls, in nanoseconds. `own` leaves out the nodes that a
+    control-flow node runs.
+    """
 
     subgraph: int
     node: int
@@ -48,7 +50,9 @@ class Record:
 
 
 class Profile:
-    """Made by `Interpreter.profile`; records between entry and exit of its `with` block, from all threads."""
+    """Made by `Interpreter.profile`; records between entry and exit of its `with` block, from all
+    threads.
+    """
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph

@@ -1,4 +1,4 @@
-"""Other shapes for inputs: which may be asked for, and what to say when the model cannot take one."""
+"""Other shapes for inputs: which may be asked for, and what to say when one does not fit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ MOST_VALUES = 16
 
 
 def explain(subgraph: LiveSubgraph, error: NodeError) -> NodeError:
-    """The error, with the inputs that were resized and the small integer constants that pin the failed node's shape."""
+    """The error, with the inputs that were resized and the small integer constants that pin the
+    failed node's shape.
+    """
     resized = [t for t in subgraph.inputs if t.shape != t.declared_shape]
     if not resized or error.subgraph != subgraph.index:
         return error
@@ -33,8 +35,10 @@ def explain(subgraph: LiveSubgraph, error: NodeError) -> NodeError:
     for t in pins:
         assert t.const is not None
         text += (
-            f" Tensor {t.index} {t.name!r} = {t.const.tolist()} is a constant of the model and fixes the shape there: "
-            "this model cannot be resized so, unless it is converted with that dimension unknown (-1)."
+            f" Tensor {t.index} {t.name!r} = {t.const.tolist()} is a constant of the model and "
+            "fixes the shape there: "
+            "this model cannot be resized so, unless it is converted with that dimension unknown "
+            "(-1)."
         )
     return NodeError(text, error.subgraph, error.node, error.op)
 

@@ -22,8 +22,8 @@ Op = str | int
 def op_key(op: Op, custom: bool | None = None) -> tuple[str, bool]:
     """The name of an operator, and whether it is a custom one.
 
-    `op` is a `BuiltinOperator`, its number, or a name: a builtin's schema name ("CONV_2D") means the builtin unless `custom`
-    says otherwise, any other name is a custom op's.
+    `op` is a `BuiltinOperator`, its number, or a name: a builtin's schema name ("CONV_2D") means
+    the builtin unless `custom` says otherwise, any other name is a custom op's.
     """
     if isinstance(op, int):
         if custom or not 0 <= op < len(schema.BUILTINS):
@@ -33,7 +33,9 @@ def op_key(op: Op, custom: bool | None = None) -> tuple[str, bool]:
 
 
 class OpResolver(Protocol):
-    """Finds the registration of an operator; see `op_key` for `op` and `custom`. None: there is none for this version."""
+    """Finds the registration of an operator; see `op_key` for `op` and `custom`. None: there is
+    none for this version.
+    """
 
     def find_op(
         self, op: Op, version: int = 1, *, custom: bool | None = None
@@ -45,7 +47,9 @@ class OpResolver(Protocol):
 
 
 class MutableOpResolver:
-    """A resolver that holds what is put into it; a later registration replaces an earlier one of the same op and version."""
+    """A resolver that holds what is put into it; a later registration replaces an earlier one of
+    the same op and version.
+    """
 
     def __init__(self) -> None:
         self._ops: dict[tuple[str, bool], list[Registration]] = {}
@@ -111,7 +115,8 @@ class MutableOpResolver:
 class BuiltinOpResolver(MutableOpResolver):
     """All ops of this package; what is added replaces them.
 
-    `only` limits it to some ops by name (selective registration): the others are unknown and their code is never imported.
+    `only` limits it to some ops by name (selective registration): the others are unknown and their
+    code is never imported.
     """
 
     def __init__(self, only: Iterable[str] | None = None) -> None:

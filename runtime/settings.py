@@ -17,7 +17,9 @@ CustomOps = Mapping[str, Registration | Callable[..., Any]]
 
 @enum.unique
 class OpResolverType(enum.Enum):
-    """TensorFlow Lite's choices of kernels. All mean the same here: one set, with the reference kernels' numbers."""
+    """TensorFlow Lite's choices of kernels. All mean the same here: one set, with the reference
+    kernels' numbers.
+    """
 
     AUTO = 0
     BUILTIN = 1
@@ -43,7 +45,9 @@ class Settings:
 def make_resolver(
     base: OpResolver | None, custom_ops: CustomOps | None, registerers: Sequence[Any] = ()
 ) -> OpResolver:
-    """`base`, by default all ops of this package, with `custom_ops` and what `registerers` add before it."""
+    """`base`, by default all ops of this package, with `custom_ops` and what `registerers` add
+    before it.
+    """
     resolver: OpResolver = BuiltinOpResolver() if base is None else base
     if not custom_ops and not registerers:
         return resolver
@@ -51,7 +55,8 @@ def make_resolver(
     for registerer in registerers:
         if isinstance(registerer, str):
             raise ValueError(
-                f"Looking up symbol '{registerer}' failed with error 'no shared library is loaded'. "
+                f"Looking up symbol '{registerer}' failed with error 'no shared library is "
+                "loaded'. "
                 "Give a function that takes a MutableOpResolver and adds ops to it."
             )
         registerer(added)

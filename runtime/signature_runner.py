@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
 
 class SignatureRunner:
-    """Made by `Interpreter.get_signature_runner`. Calls are whole in themselves: several threads take turns."""
+    """Made by `Interpreter.get_signature_runner`. Calls are whole in themselves: several threads
+    take turns.
+    """
 
     def __init__(
         self, interpreter: Interpreter | None = None, signature_key: str | None = None

@@ -28,8 +28,8 @@ class NodeRunner:
     def run(self, node: int, inputs: Sequence[Array | None], *, subgraph: int = 0) -> list[Array]:
         """Copies of the outputs.
 
-        `inputs` are in the node's order; None is taken for those that are absent, constant in the model or variables, which start
-        at their first value.
+        `inputs` are in the node's order; None is taken for those that are absent, constant in the
+        model or variables, which start at their first value.
         """
         sub = self._graph.subgraphs[subgraph]
         live = sub.nodes[node]

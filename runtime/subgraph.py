@@ -1,7 +1,8 @@
 """A live subgraph: prepares its nodes, plans their memory, binds them, runs them.
 
-`allocate` turns the execution plan into a flat list of callables without arguments; `invoke` walks it. A node whose shapes
-depend on data is *late*: it is prepared and bound inside invoke, again whenever its arrays change.
+`allocate` turns the execution plan into a flat list of callables without arguments; `invoke` walks
+it. A node whose shapes depend on data is *late*: it is prepared and bound inside invoke, again
+whenever its arrays change.
 """
 
 from __future__ import annotations
@@ -34,14 +35,15 @@ if TYPE_CHECKING:
     from .graph import Graph
 
 OBJECTS = (DType.STRING, DType.RESOURCE, DType.VARIANT)
-# A constant node is computed at allocation if that does not blow its operands up: a folded tensor holds memory for good.
+# A constant node is computed at allocation if that does not blow its operands up: a folded tensor
+# holds memory for good.
 FOLD_ALWAYS_BYTES = 1 << 16
 FOLD_GROWTH = 4
 MOST_BYTES = 1 << 46
 
 
 class NodeError(RuntimeError):
-    """A node failed; the text names it. `node` is its index, `op` its name, `subgraph` where it is."""
+    """A node failed; the text names it: `node` is its index, `op` its name."""
 
     def __init__(self, text: str, subgraph: int, node: int, op: str) -> None:
         super().__init__(text)
@@ -113,7 +115,7 @@ class LiveSubgraph:
         )
 
     def _find_tensors_without_producer(self) -> None:
-        """A tensor of no elements that nobody makes is a constant: its buffer is empty as its value is."""
+        """A tensor of no elements that nobody makes is a constant: an empty buffer is its value."""
         made = set(self.input_indices)
         for node in self.nodes:
             made.update(t.index for t in node.outputs)
@@ -233,7 +235,8 @@ class LiveSubgraph:
         wanted = tuple(int(d) for d in shape)
         if dtype is not None and dtype is not live.dtype:
             raise OpError(
-                f"tensor {live.name!r} is {live.dtype.label} in the model and cannot become {dtype.label}"
+                f"tensor {live.name!r} is {live.dtype.label} in the model and cannot become "
+                f"{dtype.label}"
             )
         if not self._running:
             live.set_shape(wanted)
@@ -243,8 +246,8 @@ class LiveSubgraph:
                 live.array_or_none = new_array(wanted, live.dtype)
         elif live.shape != wanted:
             raise OpError(
-                f"tensor {live.name!r} has the shape {list(live.shape)} since prepare and cannot become {list(wanted)} in "
-                "invoke; call set_dynamic in prepare"
+                f"tensor {live.name!r} has the shape {list(live.shape)} since prepare and cannot "
+                f"become {list(wanted)} in invoke; call set_dynamic in prepare"
             )
 
     def set_dynamic(self, tensor: api.Tensor) -> None:
@@ -387,8 +390,8 @@ class LiveSubgraph:
         except MemoryError:
             largest = max((t for t, _ in homes), key=lambda t: t.nbytes)
             raise RuntimeError(
-                f"the tensors of subgraph {self.index} need {needed:,} bytes of memory, which there "
-                f"are not; the largest is {largest.name!r}, {largest.dtype.label}"
+                f"the tensors of subgraph {self.index} need {needed:,} bytes of memory, which "
+                f"there are not; the largest is {largest.name!r}, {largest.dtype.label}"
                 f"{list(largest.shape)}"
             ) from None
         self.arena_bytes = needed
@@ -551,7 +554,7 @@ class LiveSubgraph:
             run()
 
     def reset_variables(self) -> None:
-        """Variables back to zero (the zero point where they are int8), as TensorFlow Lite has it."""
+        """Variables back to zero (for int8 the zero point), as TensorFlow Lite has it."""
         for tensor in self.tensors:
             if tensor.variable and tensor.array_or_none is not None:
                 np.copyto(tensor.array_or_none, zeros(tensor))

@@ -76,7 +76,13 @@ class LiveTensor:
         spec = self._spec
         if spec is None:
             spec = TensorSpec(
-                self.shape, self.dtype, self.quant, self.const, self.name, self.variable, self.sparsity
+                self.shape,
+                self.dtype,
+                self.quant,
+                self.const,
+                self.name,
+                self.variable,
+                self.sparsity,
             )
             self._spec = spec
         return spec
@@ -123,7 +129,8 @@ class LiveTensor:
         return "allocate_tensors() has not been called"
 
     def __repr__(self) -> str:
-        return f"<tensor {self.index} {self.name!r} {self.dtype.label}{list(self.shape)} {self.allocation}>"
+        kind = f"{self.dtype.label}{list(self.shape)} {self.allocation}"
+        return f"<tensor {self.index} {self.name!r} {kind}>"
 
 
 def new_array(shape: Shape, dtype: DType) -> Array:

@@ -1,4 +1,6 @@
-"""A few threads that share the row blocks of one node; numpy lets go of the interpreter lock inside its loops."""
+"""A few threads that share the row blocks of one node; numpy lets go of the interpreter lock inside
+its loops.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from queue import SimpleQueue
 
 import numpy as np
 
-Run = Callable[[], None]
+Run = Callable[[], object]
 
 
 def available_threads() -> int:

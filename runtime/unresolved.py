@@ -39,7 +39,8 @@ def describe(missing: Sequence[Missing], page: str) -> str:
     elif flex:
         # TensorFlow Lite says the one or the other, by what noticed it
         lines.append(
-            "Select TensorFlow op(s), included in the given model, is(are) not supported by this interpreter. "
+            "Select TensorFlow op(s), included in the given model, is(are) not supported by this "
+            "interpreter. "
             "Make sure you apply/link the Flex delegate before inference. "
             "See instructions: https://www.tensorflow.org/lite/guide/ops_select"
         )
@@ -62,10 +63,13 @@ def describe(missing: Sequence[Missing], page: str) -> str:
 
 
 def describe_builtins(missing: Sequence[Missing]) -> str:
-    """The text for builtin operators that are unknown or too new: a line for each, needed and supported versions."""
+    """The text for builtin operators that are unknown or too new: a line for each, needed and
+    supported versions.
+    """
     first = missing[0]
     lines = [
-        f"Didn't find op for builtin opcode '{first.op}' version '{first.version}'. An older version of this builtin might "
+        f"Didn't find op for builtin opcode '{first.op}' version '{first.version}'. An older "
+        "version of this builtin might "
         "be supported. Are you using an old TFLite binary with a newer model?"
     ]
     lines += [f"  {_line(m)}" for m in missing]

@@ -23,7 +23,9 @@ _BY_NUMPY = {
 
 
 def set_value(tensor: LiveTensor, value: Any, *, quantize: bool = False) -> None:
-    """Copies `value` into the tensor. ValueError where type or shape differ, or where it has no memory to write to."""
+    """Copies `value` into the tensor. ValueError where type or shape differ, or where it has no
+    memory to write to.
+    """
     array = convert(tensor, value, quantize=quantize)
     check_shape(tensor, array)
     np.copyto(writable(tensor), array)
@@ -32,7 +34,8 @@ def set_value(tensor: LiveTensor, value: Any, *, quantize: bool = False) -> None
 def convert(tensor: LiveTensor, value: Any, *, quantize: bool = False) -> Array:
     """`value` as an array of the tensor's storage; nothing is copied that need not be.
 
-    A numpy array must be of the tensor's type; Python numbers and lists take it where nothing is lost but precision. With
+    A numpy array must be of the tensor's type; Python numbers and lists take it where nothing is
+    lost but precision. With
     `quantize`, floats for a quantised tensor are quantised.
     """
     dtype = tensor.dtype
@@ -69,14 +72,18 @@ def convert(tensor: LiveTensor, value: Any, *, quantize: bool = False) -> Array:
 def check_shape(tensor: LiveTensor, array: Array) -> None:
     if array.ndim != len(tensor.shape):
         raise ValueError(
-            f"Cannot set tensor: Dimension mismatch. Got {array.ndim} but expected {len(tensor.shape)} for input "
-            f"{tensor.index}. {_label(tensor)} has the shape {list(tensor.shape)}, the value {list(array.shape)}."
+            f"Cannot set tensor: Dimension mismatch. Got {array.ndim} but expected "
+            f"{len(tensor.shape)} for input "
+            f"{tensor.index}. {_label(tensor)} has the shape {list(tensor.shape)}, the value "
+            f"{list(array.shape)}."
         )
     for i, (got, want) in enumerate(zip(array.shape, tensor.shape, strict=True)):
         if got != want:
             raise ValueError(
-                f"Cannot set tensor: Dimension mismatch. Got {got} but expected {want} for dimension {i} of input "
-                f"{tensor.index}. {_label(tensor)} has the shape {list(tensor.shape)}, the value {list(array.shape)}; "
+                f"Cannot set tensor: Dimension mismatch. Got {got} but expected {want} for "
+                f"dimension {i} of input "
+                f"{tensor.index}. {_label(tensor)} has the shape {list(tensor.shape)}, the value "
+                f"{list(array.shape)}; "
                 "resize_tensor_input() changes it."
             )
 
@@ -110,13 +117,14 @@ def readable(tensor: LiveTensor) -> Array:
     array = tensor.array_or_none
     if array is None or (tensor.allocation == ARENA and array.shape != tensor.shape):
         raise ValueError(
-            f"Tensor data is null. Run allocate_tensors() first: {_label(tensor)} {tensor.why_no_memory()}"
+            f"Tensor data is null. Run allocate_tensors() first: {_label(tensor)} "
+            f"{tensor.why_no_memory()}"
         )
     return array
 
 
 def quantized(values: Array, quant: Quantization, dtype: DType) -> Array:
-    """round(real / scale) + zero point, halves away from zero, clamped: TensorFlow Lite's QUANTIZE."""
+    """clamp(round(real / scale) + zero point), halves away from zero, as QUANTIZE has it."""
     scale, zero = _along_axis(quant, values.ndim)
     low, high = dtype.range()
     real = values.astype(np.float32) / scale
@@ -142,7 +150,9 @@ def _along_axis(quant: Quantization, rank: int) -> tuple[Array, Array]:
 
 
 def _fits(array: Array, dtype: DType) -> bool:
-    """Whether all integers lie in the range of the type: numpy's storage of 4-bit and 2-bit ones holds more."""
+    """Whether all integers lie in the range of the type: numpy's storage of 4-bit and 2-bit ones
+    holds more.
+    """
     if array.dtype.kind not in "iu" or not dtype.is_integer or not array.size:
         return True
     low, high = dtype.range()
@@ -173,7 +183,8 @@ def _type_error(tensor: LiveTensor, array: Array) -> str:
     else:
         got = "BFLOAT16" if array.dtype == bfloat16() else f"NOTYPE ({array.dtype})"
     text = (
-        f"Cannot set tensor: Got value of type {got} but expected type {tensor.dtype.name} for input {tensor.index}, "
+        f"Cannot set tensor: Got value of type {got} but expected type {tensor.dtype.name} for "
+        f"input {tensor.index}, "
         f"name: {tensor.name} "
     )
     quant = tensor.quant

@@ -1,4 +1,6 @@
-"""Live views of tensors, and whether any is still held: memory that somebody looks at must not be planned anew."""
+"""Live views of tensors, and whether any is still held: memory that somebody looks at must not be
+planned anew.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from .tensor import LiveTensor
 
 
 class _Lent:
-    """The base of a live view. It lives as long as the view or any slice of it, and keeps the memory."""
+    """The base of a live view. It lives as long as the view or any slice of it, and keeps the
+    memory.
+    """
 
     __slots__ = ("__array_interface__", "__weakref__", "_array")
 
@@ -52,8 +56,10 @@ class Views:
                 f"{t.name!r} (tensor {t.index})" for t in {t.index: t for t in held}.values()
             )
             raise RuntimeError(
-                "There is at least 1 reference to internal data in the interpreter in the form of a numpy array or slice: "
-                f"a live view of {tensors} is held while {call}() is called. Be sure to only hold the function returned "
+                "There is at least 1 reference to internal data in the interpreter in the form of "
+                "a numpy array or slice: "
+                f"a live view of {tensors} is held while {call}() is called. Be sure to only hold "
+                "the function returned "
                 "from tensor(), or delete the array, or take a copy with get_tensor()."
             )
 

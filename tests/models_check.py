@@ -132,7 +132,8 @@ def start(interpreter: Any, inputs: Sequence[Array]) -> None:
 def reference(name: str) -> Any:
     """ai-edge-litert with its reference kernels, which keeps all tensors.
 
-    Where it lacks a version of an op an earlier one stands in: their reference kernels are the same.
+    Where it lacks a version of an op an earlier one stands in: their reference kernels are the
+    same.
     """
     from ai_edge_litert.interpreter import Interpreter as Peer
     from ai_edge_litert.interpreter import OpResolverType

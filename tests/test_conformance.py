@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from conformance import CASES, case_ids, case_ops, known_failures, run_case, unregistered
 
 FOLDERS = sorted({c.rpartition("/")[0] for c in case_ids()}) if CASES.is_dir() else []

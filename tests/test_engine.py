@@ -286,7 +286,7 @@ def test_empty_tensors() -> None:
 def test_a_size_that_no_memory_holds_is_refused(shape: list[int]) -> None:
     interpreter = Interpreter(model_content=toy_models.flexible_batch())
     interpreter.resize_tensor_input(0, shape)
-    with pytest.raises(RuntimeError, match="need .* bytes of memory.*'x'"):
+    with pytest.raises(RuntimeError, match=r"need .* bytes of memory.*'x'"):
         interpreter.allocate_tensors()
 
 

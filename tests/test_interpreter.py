@@ -172,6 +172,7 @@ def test_bad_resizes() -> None:
         interpreter.resize_tensor_input(0, [[1]])
 
 
+@pytest.mark.filterwarnings("ignore::litedelegate.PositionalInputWarning")
 def test_before_allocation() -> None:
     interpreter = Interpreter(model_content=toy_models.add())
     with pytest.raises(RuntimeError, match="Invoke called on model that is not ready"):
@@ -184,11 +185,12 @@ def test_before_allocation() -> None:
         interpreter.set_tensor(0, X)
 
 
+@pytest.mark.filterwarnings("ignore::litedelegate.PositionalInputWarning")
 def test_set_tensor_errors() -> None:
     interpreter = ready(toy_models.add())
     cases = [
-        (0, X.astype(np.float64), "Got value of type FLOAT64 but expected type FLOAT32 for input 0, name: x:0"),
-        (0, X.astype(np.uint8), "Got value of type UINT8 but expected type FLOAT32 for input 0, name: x:0"),
+        (0, X.astype(np.float64), "type FLOAT64 but expected type FLOAT32 for input 0, name: x:0"),
+        (0, X.astype(np.uint8), "Got value of type UINT8 but expected type FLOAT32 for input 0"),
         (0, X[0], "Dimension mismatch. Got 1 but expected 2 for input 0"),
         (0, X[:, :3], "Dimension mismatch. Got 3 but expected 4 for dimension 1 of input 0"),
         (99, X, "Invalid tensor index 99 exceeds max tensor index 3"),
@@ -214,7 +216,7 @@ def test_index_errors() -> None:
     interpreter = ready(toy_models.add())
     with pytest.raises(ValueError, match="Invalid subgraph index 3 exceeds max subgraph index 1"):
         interpreter.get_tensor(0, 3)
-    with pytest.raises(ValueError, match="subgraph_index is out of range: 3 for the model, which has 1 subgraphs"):  # fmt: skip
+    with pytest.raises(ValueError, match="subgraph_index is out of range: 3 for the model"):
         interpreter.get_tensor_details(3)
     with pytest.raises(ValueError, match="Invalid node index"):
         interpreter._get_op_details(9)
@@ -226,14 +228,14 @@ def test_constructor_errors(tmp_path: Path) -> None:
     broken.write_bytes(content[:100])
     cases: list[tuple[dict[str, object], str]] = [
         ({}, "`model_path` or `model_content` must be specified."),
-        ({"model_path": "a", "model_content": content}, "Can't both provide `model_path` and `model_content`"),
+        ({"model_path": "a", "model_content": content}, "Can't both provide `model_path` and"),
         ({"model_path": tmp_path / "none"}, f"Could not open '{tmp_path / 'none'}'."),
         ({"model_path": tmp_path / "none"}, "The model allocation is null/empty"),
         ({"model_path": broken}, "The model is not a valid Flatbuffer buffer"),
         ({"model_content": b"abcdabcdabcd"}, "The model is not a valid Flatbuffer buffer"),
         ({"model_content": content, "num_threads": 0}, "num_threads should >= 1"),
         ({"model_content": content, "num_threads": "1"}, "type of num_threads should be int"),
-        ({"model_content": content, "experimental_op_resolver_type": 9}, "Unrecognized passed in op resolver type: 9"),
+        ({"model_content": content, "experimental_op_resolver_type": 9}, "op resolver type: 9"),
     ]  # fmt: skip
     for arguments, text in cases:
         with pytest.raises(ValueError) as e:

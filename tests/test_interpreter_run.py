@@ -1,4 +1,6 @@
-"""What goes beyond tf.lite.Interpreter: run by name, keep, quantisation, clones, life, memory, profile."""
+"""What goes beyond tf.lite.Interpreter: run by name, keep, quantisation, clones, life, memory,
+profile.
+"""
 
 from __future__ import annotations
 
@@ -168,7 +170,10 @@ def test_dtype_error_prints_the_formula() -> None:
     interpreter = Interpreter(model_content=toy_models.quantised())
     with pytest.raises(ValueError) as e:
         interpreter.run({"image": np.zeros((1, 4), np.float32)})
-    for text in ("FLOAT32", "UINT8", "scale 0.0078125", "zero point 128", "round(real / 0.0078125) + 128", "0, 255", "quantize_inputs=True"):  # fmt: skip
+    for text in (
+        *("FLOAT32", "UINT8", "scale 0.0078125", "zero point 128", "0, 255"),
+        *("round(real / 0.0078125) + 128", "quantize_inputs=True"),
+    ):
         assert text in str(e.value)
 
 

@@ -128,7 +128,8 @@ def test_a_resolver_of_one_op_imports_one_family(root: Path) -> None:
     program = (
         "import sys, toy_models; from litedelegate import BuiltinOpResolver, Interpreter; "
         "i = Interpreter(model_content=toy_models.add(), op_resolver=BuiltinOpResolver(['ADD'])); "
-        "i.allocate_tensors(); print(*sorted(m for m in sys.modules if 'litedelegate.kernels.' in m))"
+        "i.allocate_tensors(); print(*sorted(m for m in sys.modules if 'litedelegate.kernels.' in "
+        "m))"
     )
     path = f"{root / 'src'}:{root / 'tests'}"
     run = subprocess.run(
