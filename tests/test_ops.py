@@ -44,7 +44,8 @@ def node(case: Case, const: bool | None = None) -> NodeSpec:
     ]
     outputs = [t.spec(f"output{i}", False) for i, t in enumerate(case.declared)]
     inner = [t.spec(f"intermediate{i}", False) for i, t in enumerate(case.intermediates)]
-    options = Options(case.options)
+    raw = case.options
+    options = raw if isinstance(raw, bytes) else Options(raw)
     return NodeSpec(case.op, inputs, outputs, options, case.version, intermediates=inner)
 
 

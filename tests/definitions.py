@@ -1,0 +1,147 @@
+"""Convolutions and fixed-point rounding straight from their definitions, slow and plain."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from litedelegate.kernels.types import Array
+
+
+def same_padding(size: int, kernel: int, stride: int, dilation: int = 1) -> tuple[int, int]:
+    """Padding in front, and output size, of SAME along one dimension."""
+    out = math.ceil(size / stride)
+    total = max(0, (out - 1) * stride + (kernel - 1) * dilation + 1 - size)
+    return total // 2, out
+
+
+def _positions(
+    size: tuple[int, int],
+    kernel: tuple[int, int],
+    stride: tuple[int, int],
+    dilation: tuple[int, int],
+    padding: str,
+) -> Iterator[tuple[int, int, int, int, int, int]]:
+    """(output y, output x, kernel y, kernel x, input y, input x) of all that lies inside."""
+    before, out = [], []
+    for n, k, s, d in zip(size, kernel, stride, dilation, strict=True):
+        pad, count = same_padding(n, k, s, d)
+        valid = (n - (k - 1) * d - 1) // s + 1
+        before.append(pad if padding == "SAME" else 0)
+        out.append(count if padding == "SAME" else valid)
+    for y, x in np.ndindex(*out):
+        for ky, kx in np.ndindex(*kernel):
+            iy = y * stride[0] - before[0] + ky * dilation[0]
+            ix = x * stride[1] - before[1] + kx * dilation[1]
+            if 0 <= iy < size[0] and 0 <= ix < size[1]:
+                yield y, x, ky, kx, iy, ix
+
+
+def output_size(
+    size: tuple[int, int],
+    kernel: tuple[int, int],
+    stride: tuple[int, int],
+    dilation: tuple[int, int],
+    padding: str,
+) -> tuple[int, int]:
+    found = list(_positions(size, kernel, stride, dilation, padding))
+    return max(p[0] for p in found) + 1, max(p[1] for p in found) + 1
+
+
+def convolution(
+    x: Array,
+    weights: Array,
+    stride: tuple[int, int] = (1, 1),
+    dilation: tuple[int, int] = (1, 1),
+    padding: str = "SAME",
+) -> Array:
+    """Sums of x [n, h, w, groups * c] with weights [units, kh, kw, c]; int64 or float64."""
+    kind = np.int64 if x.dtype.kind in "iu" else np.float64
+    x, weights = x.astype(kind), weights.astype(kind)
+    size, kernel = x.shape[1:3], weights.shape[1:3]
+    units, channels = weights.shape[0], weights.shape[3]
+    groups = x.shape[3] // channels
+    sums = np.zeros((len(x), *output_size(size, kernel, stride, dilation, padding), units), kind)
+    for y, c, ky, kx, iy, ix in _positions(size, kernel, stride, dilation, padding):
+        for g in range(groups):
+            mine = slice(g * units // groups, (g + 1) * units // groups)
+            point = x[:, iy, ix, g * channels : (g + 1) * channels]
+            sums[:, y, c, mine] += point @ weights[mine, ky, kx].T
+    return sums
+
+
+def depthwise(
+    x: Array,
+    weights: Array,
+    stride: tuple[int, int] = (1, 1),
+    dilation: tuple[int, int] = (1, 1),
+    padding: str = "SAME",
+) -> Array:
+    """Sums of x [n, h, w, c] with weights [1, kh, kw, c * m]; int64 or float64."""
+    units, channels = weights.shape[3], x.shape[3]
+    # as a convolution of as many groups as channels
+    grouped = weights[0].transpose(2, 0, 1)[..., None]
+    assert units % channels == 0
+    return convolution(x, grouped, stride, dilation, padding)
+
+
+def transposed(
+    x: Array,
+    weights: Array,
+    size: tuple[int, int],
+    stride: tuple[int, int],
+    before: tuple[int, int],
+) -> Array:
+    """Sums [n, *size, units] of x [n, h, w, c] spread by weights [units, kh, kw, c]."""
+    kind = np.int64 if x.dtype.kind in "iu" else np.float64
+    x, weights = x.astype(kind), weights.astype(kind)
+    sums = np.zeros((len(x), *size, len(weights)), kind)
+    for iy, ix, ky, kx in np.ndindex(*x.shape[1:3], *weights.shape[1:3]):
+        y, c = iy * stride[0] - before[0] + ky, ix * stride[1] - before[1] + kx
+        if 0 <= y < size[0] and 0 <= c < size[1]:
+            sums[:, y, c] += x[:, iy, ix] @ weights[:, ky, kx].T
+    return sums
+
+
+def fixed_point(value: int, multiplier: float) -> int:
+    """value * multiplier as TensorFlow Lite's 32-bit arithmetic rounds it, twice."""
+    q, shift = quantized_multiplier(multiplier)
+    high = (value << max(shift, 0)) * q
+    first = (high + (1 << 30)) >> 31  # halves go up
+    right = max(-shift, 0)
+    if not right:
+        return first
+    second = (abs(first) + (1 << (right - 1))) >> right  # halves go away from zero
+    return second if first >= 0 else -second
+
+
+def fixed_point_wide(value: int, multiplier: float) -> int:
+    """The same of its arithmetic for 64-bit accumulators, which rounds once, halves up."""
+    q, shift = quantized_multiplier(multiplier)
+    reduced = (q + (1 << 15)) >> 16 if q < 0x7FFF0000 else 0x7FFF
+    total = 15 - shift
+    return (value * reduced + (1 << (total - 1))) >> total
+
+
+def quantized_multiplier(multiplier: float) -> tuple[int, int]:
+    fraction, shift = math.frexp(multiplier)
+    q = math.floor(fraction * 2**31 + 0.5)
+    return (q // 2, shift + 1) if q == 2**31 else (q, shift)
+
+
+def stored(
+    sums: Array,
+    multipliers: Array,
+    zero: int,
+    low: int,
+    high: int,
+    wide: bool = False,
+) -> Array:
+    """Stored values of sums [..., units] under multipliers [units] (float64)."""
+    scale = fixed_point_wide if wide else fixed_point
+    out = np.empty(sums.shape, np.int64)
+    for index in np.ndindex(*sums.shape):
+        out[index] = scale(int(sums[index]), float(multipliers[index[-1]])) + zero
+    return np.clip(out, low, high)
