@@ -1,4 +1,4 @@
-"""FULLY_CONNECTED. Right answers: the definition; TensorFlow Lite rounds once here, halves away from 0."""
+"""FULLY_CONNECTED. Right answers: the definition; it rounds once, halves away from zero."""
 
 from __future__ import annotations
 
