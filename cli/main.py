@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from typing import Any
 
 import click
@@ -42,3 +44,7 @@ Examples:
 @click.version_option(__version__, "-V", "--version")
 def main(**_: Any) -> None:
     """Run, look into and measure TensorFlow Lite models."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # a terminal that lacks a character shows "?" for it
+            stream.reconfigure(errors="replace")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
@@ -142,6 +144,17 @@ def test_names_from_a_file_cannot_draw_on_the_terminal(cli: Cli, tmp_path: Path)
     out = cli("inspect", path, "--all").out
     assert "\x1b" not in out
     assert r"[red]in\x1b[2J\n" in out
+
+
+def test_a_terminal_without_unicode_is_served(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "litedelegate", "inspect", INT8],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert b"?8?8?1" in done.stdout
 
 
 # -- run
