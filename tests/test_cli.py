@@ -146,7 +146,7 @@ def test_names_from_a_file_cannot_draw_on_the_terminal(cli: Cli, tmp_path: Path)
     assert r"[red]in\x1b[2J\n" in out
 
 
-def test_a_terminal_without_unicode_is_served(tmp_path: Path) -> None:
+def test_a_terminal_without_unicode_is_served() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "litedelegate", "inspect", INT8],
         env={**os.environ, "PYTHONIOENCODING": "ascii"},
