@@ -140,7 +140,9 @@ def _reduce(context: Context, node: Node) -> None:
     kept = [d for d in range(arrays[0].ndim) if d not in dims]
     leaves = [x.transpose(*sorted(dims), *kept) for x in arrays[:count]]
     rows = size_of([arrays[0].shape[d] for d in dims])
-    tree = [x.reshape(rows, -1) for x in leaves]
+    tree = [
+        x.reshape(rows, size_of([x.shape[i] for i in range(len(dims), x.ndim)])) for x in leaves
+    ]
     for output, value in zip(node.outputs, _fold(body, tree, arrays[count:]), strict=True):
         output.array[...] = value.reshape(output.shape)
 
