@@ -1,8 +1,9 @@
 """What an operator is, and what it sees of the runtime.
 
-`Registration` is the one type for an op, builtin or custom. A builtin is usually made by `op(...)` from two pure pieces:
-`infer`, its shape rule and checks, and `bind`, which settles all that can be settled once and returns the callable that
-runs per invoke. Where these do not fit (control flow, resources), an op gives `prepare` and `invoke` on the `Context`.
+`Registration` is the one type for an op, builtin or custom. A builtin is usually made by `op(...)`
+from two pure pieces: `infer`, its shape rule and checks, and `bind`, which settles all that can be
+settled once and returns the callable that runs per invoke. Where these do not fit (control flow,
+resources), an op gives `prepare` and `invoke` on the `Context`.
 """
 
 from __future__ import annotations
@@ -23,13 +24,17 @@ Run = Callable[[], object]
 
 
 class OpError(RuntimeError):
-    """A node that cannot be prepared or run. The text says what was got and what is taken; the runtime adds the node."""
+    """A node that cannot be prepared or run.
+
+    The text says what was got and what is taken; the runtime adds the node.
+    """
 
 
 class Unsupported(Exception):
     """Raised by `lower`: the device does not take this node, and this says why.
 
-    `code` is one of OP VERSION DTYPE QUANT SHAPE OPTION DYNAMIC NOT_CONSTANT DEVICE POLICY BUILD_FAILED UNAVAILABLE.
+    `code` is one of OP VERSION DTYPE QUANT SHAPE OPTION DYNAMIC NOT_CONSTANT DEVICE POLICY
+    BUILD_FAILED UNAVAILABLE.
     """
 
     def __init__(self, code: str, text: str) -> None:
@@ -42,9 +47,9 @@ class Unsupported(Exception):
 class Quantization:
     """Affine quantisation: real = scale * (stored - zero_point).
 
-    `scale` (float32) and `zero_point` (int64) hold one value, or one for each index of dimension `axis`. With
-    `block_size` > 0 there is one scale for each block of that many elements along the last dimension: `scale` then has
-    the shape [channels, blocks].
+    `scale` (float32) and `zero_point` (int64) hold one value, or one for each index of dimension
+    `axis`. With `block_size` > 0 there is one scale for each block of that many elements along the
+    last dimension: `scale` then has the shape [channels, blocks].
     """
 
     scale: Array
@@ -61,8 +66,9 @@ class Quantization:
 class TensorSpec:
     """What is known of a tensor before it has data.
 
-    `const` is its value where that can never change. With `sparsity` (the schema's SparsityParameters) `const` holds the stored
-    values alone, in one dimension, and `shape` is that of the dense tensor.
+    `const` is its value where that can never change. With `sparsity` (the schema's
+    SparsityParameters) `const` holds the stored values alone, in one dimension, and `shape` is that
+    of the dense tensor.
     """
 
     shape: Shape
@@ -108,8 +114,8 @@ class TensorSpec:
 class Options(Mapping[str, Any]):
     """The attributes of a builtin operator, by their schema names, as items and as attributes.
 
-    Enums are their names ("SAME", "RELU6"), vectors are tuples; types (`out_data_type`) are `DType`. An absent field has the schema's
-    default.
+    Enums are their names ("SAME", "RELU6"), vectors are tuples; types (`out_data_type`) are
+    `DType`. An absent field has the schema's default.
     """
 
     def __init__(self, values: Mapping[str, Any] | None = None, /, **more: Any) -> None:
@@ -135,8 +141,8 @@ class Options(Mapping[str, Any]):
 class NodeSpec:
     """A node as `infer` and `lower` see it.
 
-    `inputs` holds None where an optional input is absent. `outputs` are as the model file declares them (their dtype and
-    quantisation count; their shape does not, until `infer` has given it).
+    `inputs` holds None where an optional input is absent. `outputs` are as the model file declares
+    them (their dtype and quantisation count; their shape does not, until `infer` has given it).
     """
 
     op: str
@@ -164,8 +170,9 @@ class NodeSpec:
 class Binding(Protocol):
     """A node as `bind` sees it: the specs, and the arrays they live in.
 
-    The arrays stay where they are until the node is bound again. An input whose `spec.const` is None can hold other
-    values at each call, so read it in the callable. A variable input is written in place.
+    The arrays stay where they are until the node is bound again. An input whose `spec.const` is
+    None can hold other values at each call, so read it in the callable. A variable input is written
+    in place.
     """
 
     op: str
@@ -188,15 +195,18 @@ class Binding(Protocol):
         ...
 
     def scratch(self, shape: Sequence[int], dtype: DTypeLike = np.float32) -> Array:
-        """Working memory, 64-byte aligned, shared with the other nodes: its contents are lost between two calls."""
+        """Working memory, 64-byte aligned, shared with other nodes: lost between two calls."""
         ...
 
     def once(self, key: str, make: Callable[[], Any]) -> Any:
-        """`make()`, computed when first asked for and kept while the node lives: packed weights, tables."""
+        """`make()`, computed once and kept while the node lives: packed weights, tables."""
         ...
 
     def parallel(self, tasks: Sequence[Run]) -> Run:
-        """A callable that runs all `tasks`, on `threads` threads where that pays. They must not share output or scratch."""
+        """A callable that runs all `tasks`, on `threads` threads where that pays.
+
+        They must not share output or scratch.
+        """
         ...
 
 
@@ -255,7 +265,10 @@ class Node(Protocol):
 
 
 class Subgraph(Protocol):
-    """A subgraph that a control-flow op runs. It is shared by all its callers: fill the inputs, invoke, read the outputs."""
+    """A subgraph that a control-flow op runs: fill the inputs, invoke, read the outputs.
+
+    All its callers share it.
+    """
 
     @property
     def inputs(self) -> Sequence[Tensor]: ...
@@ -289,7 +302,10 @@ class Context(Protocol):
         ...
 
     def resize(self, tensor: Tensor, shape: Sequence[int], dtype: DType | None = None) -> None:
-        """In prepare: gives an output or temporary its shape. In invoke: only for a dynamic tensor, at once."""
+        """In prepare: gives an output or temporary its shape.
+
+        In invoke: only for a dynamic tensor, at once.
+        """
         ...
 
     def set_dynamic(self, tensor: Tensor) -> None:
@@ -301,7 +317,8 @@ class Context(Protocol):
     ) -> int:
         """In prepare: asks for a temporary; its index into `node.temporaries`.
 
-        `kind`: "arena" (contents lost after invoke), "persistent" (kept between invokes, zero at first) or "dynamic".
+        `kind`: "arena" (contents lost after invoke), "persistent" (kept between invokes, zero at
+        first) or "dynamic".
         """
         ...
 
@@ -318,20 +335,23 @@ Bind = Callable[[Binding], "Run | None"]
 
 @dataclass(frozen=True, kw_only=True)
 class Registration:
-    """An op: TensorFlow Lite's init, free, prepare and invoke, and what more a runtime in Python can use.
+    """An op: TensorFlow Lite's init, free, prepare and invoke, and what more Python can use.
 
-    * `init(context, options) -> user_data`: once for each node. A custom op's options are a `bytes` with `.flexbuffer()`.
+    * `init(context, options) -> user_data`: once for each node. A custom op's options are a `bytes`
+      with `.flexbuffer()`.
     * `free(context, user_data)`: once for each init.
-    * `prepare(context, node)`: whenever an input may have another shape; checks, sizes outputs, asks for temporaries.
+    * `prepare(context, node)`: whenever an input may have another shape; checks, sizes outputs,
+      asks for temporaries.
     * `invoke(context, node)`: computes.
-    * `infer(spec) -> shapes`: the pure form of prepare; None for an output whose shape the values at hand do not settle.
-      At invoke it is asked again, with the value of every input in `const`.
+    * `infer(spec) -> shapes`: the pure form of prepare; None for an output whose shape the values
+      at hand do not settle. At invoke it is asked again, with the value of every input in `const`.
     * `bind(binding) -> callable`: the prepared form of invoke; None where there is nothing to do.
     * `lower`: the device form, if there is one.
 
-    An op gives `prepare` and `invoke`, or `infer` and `bind`. `inplace` lists the inputs whose memory output 0 may take over (same
-    size in bytes, last use). `pure` says that equal inputs give equal outputs and nothing else changes: such a node is
-    computed at allocation when all its inputs are constant; with `shape_only` (SHAPE, RANK), when their shapes are known.
+    An op gives `prepare` and `invoke`, or `infer` and `bind`. `inplace` lists the inputs whose
+    memory output 0 may take over (same size in bytes, last use). `pure` says that equal inputs give
+    equal outputs and nothing else changes: such a node is computed at allocation when all its
+    inputs are constant; with `shape_only` (SHAPE, RANK), when their shapes are known.
     """
 
     name: str = ""
@@ -381,7 +401,8 @@ def take(node: NodeSpec | Binding, what: str, spec: TensorSpec, *dtypes: DType) 
     """Checks a dtype: `take(node, "input 0", spec, DType.FLOAT32, DType.INT8)`."""
     if spec.dtype not in dtypes:
         raise OpError(
-            f"{what} {spec.name!r} is {spec.dtype.label}; {node.op} takes {', '.join(d.label for d in dtypes)} there"
+            f"{what} {spec.name!r} is {spec.dtype.label}; {node.op} takes "
+            f"{', '.join(d.label for d in dtypes)} there"
         )
 
 

@@ -1,7 +1,7 @@
 """Every builtin operator this project runs, and the module of this package that has it.
 
-`OPS[name]` of that module is the registration. A module is imported when one of its ops is first asked for, so a resolver of
-five ops imports at most five modules.
+`OPS[name]` of that module is the registration. A module is imported when one of its ops is first
+asked for, so a resolver of five ops imports at most five modules.
 """
 
 from __future__ import annotations

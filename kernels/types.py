@@ -1,7 +1,8 @@
 """Tensor element types: their TensorFlow Lite names and numbers, and the numpy storage of each.
 
-numpy has no bfloat16, int4 or int2. Their storage is chosen here and nowhere else: bfloat16 is kept as the uint16 of its
-bits, the sub-byte integers are unpacked to one int8 (or uint8) for each element.
+numpy has no bfloat16, int4 or int2. Their storage is chosen here and nowhere else: bfloat16 is kept
+as the uint16 of its bits, the sub-byte integers are unpacked to one int8 (or uint8) for each
+element.
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ _INTEGERS = frozenset(d for d in DType if d.name.startswith(("INT", "UINT")))
 
 
 def unpack_bits(packed: Array, dtype: DType, size: int) -> Array:
-    """Elements of a packed INT4, UINT4 or INT2 buffer, low bits first, two's complement; shape `[size]`."""
+    """Elements of a packed INT4, UINT4 or INT2 buffer, low bits first, as an array [size]."""
     raw = packed.view(np.uint8).reshape(-1)
     if dtype is DType.INT2:
         parts = [(raw << s).view(np.int8) >> 6 for s in (6, 4, 2, 0)]
@@ -145,7 +146,10 @@ def bfloat16_to_float32(bits: Array) -> Array:
 
 
 def float32_to_bfloat16(values: Array) -> Array:
-    """bfloat16 bits (uint16) of float32 values, rounded to nearest even; every NaN becomes the quiet one of its sign."""
+    """bfloat16 bits (uint16) of float32 values, rounded to nearest even.
+
+    Every NaN becomes the quiet one of its sign.
+    """
     # not ascontiguousarray, which makes a scalar one in a row
     raw = np.asarray(values, np.float32, order="C").view(np.uint32)
     rounded = ((raw + 0x7FFF + ((raw >> 16) & 1)) >> 16).astype(np.uint16)

@@ -81,8 +81,8 @@ class Case:
     """One node and what it must do.
 
     * `inputs`: arrays, nested lists, `T`, or None for an absent optional input.
-    * `options`: the schema's fields that this op reads, all of them (enums by name); of a custom op,
-      its bytes.
+    * `options`: the schema's fields that this op reads, all of them (enums by name); of a custom
+      op, its bytes.
     * `want`: the expected outputs, in order. A `T` where the output is quantised or of a type that
       numpy lacks.
     * `refused`: instead of `want`, a text that the `OpError` must contain; `outputs` then declares
