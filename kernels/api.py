@@ -92,7 +92,7 @@ class TensorSpec:
 
     @property
     def scale(self) -> float:
-        """The scale of a per-tensor quantised tensor; 0.0 where it has none, as in TensorFlow Lite."""
+        """Scale of a tensor quantised as a whole; 0.0 where it has none, as in TensorFlow Lite."""
         return (
             float(self.quant.scale.flat[0])
             if self.quant is not None and self.quant.scale.size
