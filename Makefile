@@ -17,6 +17,7 @@ test: $(VENV)/dev.stamp $(VENV)/devices.stamp
 
 check: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tools/size.py
