@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
@@ -203,6 +204,7 @@ def check_quantization(model: Model, counts: Array) -> None:
     if bad.any():
         row = int(bad.argmax())
         rows.fail(row, "zero_point", f"{zeros[row]} zero points for {scales[row]} scales")
+    _check_zero_points(rows, tensors.scalar("type")[owner].astype(np.int64))
     bad = affine & ((axis < 0) | ((rank > 0) & (axis >= rank)))
     if bad.any():
         row = int(bad.argmax())
@@ -223,6 +225,27 @@ def check_quantization(model: Model, counts: Array) -> None:
             f"{scales[row]} scales for dimension {axis[row]}, which has {size[i]}; it takes one, "
             "or as many",
         )
+
+
+@functools.cache
+def _zero_point_limits() -> tuple[Array, Array]:
+    """Least and greatest zero point, by the number of the type."""
+    any_ = (-(1 << 63), (1 << 63) - 1)
+    limits = [d.range() if d.is_integer and d.bits <= 32 else any_ for d in DType]
+    low, high = np.array(limits, np.int64).T
+    return low, high
+
+
+def _check_zero_points(rows: Rows, kind: Array) -> None:
+    """A zero point is a stored value, so the tensor's type holds it."""
+    low, high = _zero_point_limits()
+    values, bounds = rows.flat("zero_point")
+    kind = np.repeat(kind, np.diff(bounds))
+    bad = (values < low[kind]) | (values > high[kind])
+    if bad.any():
+        at = int(bad.argmax())
+        row = int(np.searchsorted(bounds, at, "right")) - 1
+        rows.fail(row, "zero_point", f"{values[at]} is no value of {DType(kind[at]).label}")
 
 
 def _check_details(model: Model, row: int, details: Options, counts: Array) -> None:

@@ -155,6 +155,12 @@ BROKEN: dict[str, tuple[Break, str]] = {
         ),
         r"tensors\[0\].quantization.zero_point: 1 zero points for 2 scales",
     ),
+    "a zero point that its type lacks": (
+        lambda v: tensor(v, 0).update(
+            type=9, quantization={"scale": [1.0, 1.0], "zero_point": [-128, 128]}
+        ),
+        r"tensors\[0\].quantization.zero_point: 128 is no value of int8",
+    ),
     "scales that do not fit the axis": (
         lambda v: tensor(v, 0).update(quantization={"scale": [1.0] * 3, "zero_point": [0] * 3}),
         r"tensors\[0\].quantization.scale: 3 scales for dimension 0, which has 2",
