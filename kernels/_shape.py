@@ -185,7 +185,8 @@ def zero_of(spec: TensorSpec) -> bytes | int:
     """The stored value of a real zero."""
     if spec.dtype is DType.STRING:
         return b""
-    return spec.zero_point if spec.dtype.is_integer else 0
+    # wider integers are padded with 0, as in TensorFlow Lite
+    return spec.zero_point if spec.dtype.is_integer and spec.dtype.bits <= 16 else 0
 
 
 def in_range(index: Array, limit: Array | int, flag: Array) -> bool:

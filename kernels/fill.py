@@ -81,12 +81,15 @@ def _range(node: NodeSpec) -> list[Shape | None]:
     if any(s.const is None for s in specs):
         return [None]
     start, limit, delta = (s.const[()] for s in specs if s.const is not None)
-    if delta == 0 or (limit - start) * np.sign(delta) < 0 or not math.isfinite(limit - start):
+    if not specs[0].dtype.is_float:
+        start, limit, delta = int(start), int(limit), int(delta)
+    arrives = (delta > 0 and start <= limit) or (delta < 0 and start >= limit)
+    if not arrives or not math.isfinite(limit - start):
         raise OpError(f"RANGE from {start} to {limit} in steps of {delta} does not end")
     if specs[0].dtype.is_float:
         # in the type of the operands, as TensorFlow Lite computes it
         return [(math.ceil(abs((limit - start) / delta)),)]
-    return [(-(-abs(int(limit) - int(start)) // abs(int(delta))),)]
+    return [(-(-abs(limit - start) // abs(delta)),)]
 
 
 def _bind_range(b: Binding) -> Run | None:
