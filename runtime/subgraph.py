@@ -9,36 +9,33 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from ..kernels import api
 from ..kernels.api import NodeSpec, OpError, Run, Shape
-from ..kernels.types import Array, DType
-from .memory import Block, aligned, plan
+from ..kernels.types import Array
+from .context import LiveContext
+from .folding import fold, foldable
+from .lifetimes import Lifetimes
+from .memory import aligned, plan
 from .node import LiveNode, NodeBinding
 from .tensor import (
     ARENA,
     DYNAMIC,
-    FOLDED,
     MMAP,
     PERSISTENT,
     UNUSED,
     LiveTensor,
     new_array,
-    size_in_bytes,
+    zeros,
 )
 
 if TYPE_CHECKING:
     from .graph import Graph
 
-OBJECTS = (DType.STRING, DType.RESOURCE, DType.VARIANT)
-# A constant node is computed at allocation if that does not blow its operands up: a folded tensor
-# holds memory for good.
-FOLD_ALWAYS_BYTES = 1 << 16
-FOLD_GROWTH = 4
 MOST_BYTES = 1 << 46
 
 
@@ -56,7 +53,7 @@ class UnresolvedOpsError(RuntimeError):
     """The model has operators that nobody knows; the text lists them all."""
 
 
-class LiveSubgraph:
+class LiveSubgraph(LiveContext):
     """Implements `kernels.api.Subgraph` and, for its own nodes, `kernels.api.Context`."""
 
     def __init__(self, graph: Graph, index: int, definition: Any) -> None:
@@ -220,79 +217,6 @@ class LiveSubgraph:
         finally:
             self._running = False
 
-    # -- kernels.api.Context
-
-    @property
-    def threads(self) -> int:
-        return self.graph.pool.threads
-
-    @property
-    def resources(self) -> MutableMapping[Any, Any]:
-        return self.graph.resources
-
-    def resize(self, tensor: api.Tensor, shape: Sequence[int], dtype: DType | None = None) -> None:
-        live = self._own(tensor)
-        wanted = tuple(int(d) for d in shape)
-        if dtype is not None and dtype is not live.dtype:
-            raise OpError(
-                f"tensor {live.name!r} is {live.dtype.label} in the model and cannot become "
-                f"{dtype.label}"
-            )
-        if not self._running:
-            live.set_shape(wanted)
-        elif live.is_dynamic:
-            live.set_shape(wanted)
-            if live.array_or_none is None or live.array_or_none.shape != wanted:
-                live.array_or_none = new_array(wanted, live.dtype)
-        elif live.shape != wanted:
-            raise OpError(
-                f"tensor {live.name!r} has the shape {list(live.shape)} since prepare and cannot "
-                f"become {list(wanted)} in invoke; call set_dynamic in prepare"
-            )
-
-    def set_dynamic(self, tensor: api.Tensor) -> None:
-        live = self._own(tensor)
-        live.allocation = DYNAMIC
-        live.array_or_none = None
-
-    def temporary(
-        self,
-        node: api.Node,
-        shape: Sequence[int],
-        dtype: DType = DType.FLOAT32,
-        kind: str = "arena",
-    ) -> int:
-        if kind not in ("arena", "persistent", "dynamic"):
-            raise ValueError(f"temporary kind {kind!r}; there are arena, persistent and dynamic")
-        live = self.nodes[node.index]
-        number = len(live.temporaries)
-        name = f"{live.op}.temporary{number}"
-        tensor = LiveTensor(-1, name, tuple(int(d) for d in shape), dtype, allocation=ARENA)
-        if kind == "persistent":
-            kept = live.persistent.get(number)
-            if kept is not None and (kept.shape, kept.dtype) == (tensor.shape, dtype):
-                tensor = kept
-            else:
-                tensor.allocation = PERSISTENT
-                tensor.array_or_none = zeros(tensor)
-                live.persistent[number] = tensor
-        elif kind == "dynamic" or live.late or dtype in OBJECTS:
-            tensor.allocation = DYNAMIC
-            tensor.array_or_none = None if kind == "dynamic" else new_array(tensor.shape, dtype)
-        live.temporaries.append(tensor)
-        return number
-
-    def subgraph(self, index: int) -> LiveSubgraph:
-        return self.graph.subgraphs[index]
-
-    def report(self, text: str) -> None:
-        self.graph.report(text)
-
-    def _own(self, tensor: api.Tensor) -> LiveTensor:
-        if not isinstance(tensor, LiveTensor):
-            raise TypeError(f"{tensor!r} is no tensor of this interpreter")
-        return tensor
-
     # -- allocation
 
     def _prepare(self, node: LiveNode) -> None:
@@ -318,8 +242,8 @@ class LiveSubgraph:
         shapes = registration.infer(spec)
         if None not in shapes:
             self._set_shapes(node, shapes)
-            if registration.pure and self._foldable(node):
-                self._fold(node)
+            if foldable(node):
+                fold(node, self._bind, self.graph.for_good[self.index])
             return
         node.late = True
         for out, shape in zip(node.outputs, shapes, strict=True):
@@ -337,48 +261,19 @@ class LiveSubgraph:
                 raise OpError(f"the shape of output {out.name!r} does not follow from the inputs")
             out.set_shape(tuple(shape))
 
-    def _foldable(self, node: LiveNode) -> bool:
-        inputs = [t for t in node.inputs if t is not None]
-        if not node.registration.shape_only and any(t.const is None for t in inputs):
-            return False
-        if not node.outputs or any(o.allocation != ARENA for o in node.outputs):
-            return False
-        size = sum(o.nbytes for o in node.outputs)
-        return size <= max(FOLD_ALWAYS_BYTES, FOLD_GROWTH * sum(t.nbytes for t in inputs))
-
-    def _fold(self, node: LiveNode) -> None:
-        node.folded = True
-        node.constant = not node.registration.shape_only and all(
-            t is None or t.allocation == MMAP or t.index in self.graph.for_good[self.index]
-            for t in node.inputs
-        )
-        values: list[Array] | None = node.kept.get("folded") if node.constant else None
-        if values is None:
-            values = [new_array(o.shape, o.dtype) for o in node.outputs]
-            call = self._bind(
-                node, [t.array_or_none if t is not None else None for t in node.inputs], values
-            )
-            if call is not None:
-                with np.errstate(all="ignore"):
-                    call()
-            for value in values:
-                value.flags.writeable = False
-            if node.constant:
-                node.kept["folded"] = values
-        for out, value in zip(node.outputs, values, strict=True):
-            out.allocation = FOLDED
-            out.set_const(value)
-            out.array_or_none = value
-            if node.constant:
-                self.graph.for_good[self.index].add(out.index)
-
     def _allocate_memory(self) -> None:
         old_inputs = [(t, t.array_or_none) for t in self.inputs if t.allocation == ARENA]
         for i in self.input_indices:
             tensor = self.tensors[i]
             if tensor.allocation == UNUSED:
                 tensor.allocation = ARENA
-        blocks, homes = self._lifetimes()
+        lifetimes = Lifetimes(
+            [self.nodes[i] for i in self.execution_plan if not self.nodes[i].folded],
+            self.inputs,
+            (*self.input_indices, *self.output_indices, *self.graph.kept(self)),
+            self.graph.preserve_all,
+        )
+        blocks, homes = lifetimes.blocks, lifetimes.homes
         # numbers that int64 cannot hold are refused before anything is planned with them
         needed = sum(b.size for b in blocks)
         if needed < 1 << 62:
@@ -409,79 +304,6 @@ class LiveSubgraph:
             # a value that was set stays set
             if old is not None and old.shape == tensor.shape:
                 np.copyto(tensor.array, old)
-
-    def _lifetimes(self) -> tuple[list[Block], list[tuple[LiveTensor, Block]]]:
-        """Memory blocks, and the block each arena tensor lives in."""
-        plan_nodes = [self.nodes[i] for i in self.execution_plan if not self.nodes[i].folded]
-        end = len(plan_nodes)
-        last: dict[int, int] = {}
-        for step, node in enumerate(plan_nodes):
-            for t in node.inputs:
-                if t is not None:
-                    last[t.index] = step
-            for t in node.outputs:
-                last.setdefault(t.index, step)
-        keep_all = self.graph.preserve_all
-        for index in self.input_indices + self.output_indices:
-            last[index] = end
-        for index in self.graph.kept(self):
-            last[index] = end
-        blocks: list[Block] = []
-        homes: list[tuple[LiveTensor, Block]] = []
-        block_of: dict[int, Block] = {}
-
-        def place(tensor: LiveTensor, block: Block) -> None:
-            homes.append((tensor, block))
-            block_of[tensor.index] = block
-
-        def add(tensor: LiveTensor, first: int, until: int) -> None:
-            block = Block(tensor.nbytes, first, end if keep_all else until)
-            blocks.append(block)
-            if tensor.index >= 0:
-                place(tensor, block)
-            else:
-                homes.append((tensor, block))
-
-        for index in dict.fromkeys(self.input_indices):
-            if self._in_arena(self.tensors[index]):
-                add(self.tensors[index], 0, end)
-        for step, node in enumerate(plan_nodes):
-            for number, out in enumerate(node.outputs):
-                if not self._in_arena(out) or out.index in block_of:
-                    continue
-                home = (
-                    None if number or keep_all else self._take_over(node, out, step, last, block_of)
-                )
-                if home is not None:
-                    home.last = last[out.index]
-                    place(out, home)
-                else:
-                    add(out, step, last[out.index])
-            for tensor in node.temporaries:
-                if self._in_arena(tensor):
-                    add(tensor, step, step)
-        return blocks, homes
-
-    @staticmethod
-    def _in_arena(tensor: LiveTensor) -> bool:
-        return tensor.allocation == ARENA and tensor.dtype not in OBJECTS
-
-    def _take_over(
-        self,
-        node: LiveNode,
-        out: LiveTensor,
-        step: int,
-        last: Mapping[int, int],
-        block_of: Mapping[int, Block],
-    ) -> Block | None:
-        """The block of an input that `out` may overwrite, if there is one."""
-        for i in node.registration.inplace:
-            tensor = node.inputs[i] if i < len(node.inputs) else None
-            if tensor is None or not self._in_arena(tensor) or last[tensor.index] != step:
-                continue
-            if tensor.nbytes == out.nbytes and tensor.index in block_of:
-                return block_of[tensor.index]
-        return None
 
     # -- running
 
@@ -589,14 +411,3 @@ UNRESOLVED = _unresolved
 
 def _same(a: Sequence[Array | None], b: Sequence[Array | None]) -> bool:
     return all(p is q for p, q in zip(a, b, strict=True))
-
-
-def zeros(tensor: LiveTensor) -> Array:
-    """The value of a variable that was never written: zero bytes, for int8 the zero point's."""
-    if tensor.dtype in OBJECTS:
-        return new_array(tensor.shape, tensor.dtype)
-    zero = tensor.spec.zero_point if tensor.dtype is DType.INT8 else 0
-    return np.full(tensor.shape, zero, tensor.dtype.numpy)
-
-
-__all__ = ["LiveSubgraph", "NodeError", "size_in_bytes"]

@@ -145,3 +145,11 @@ def size_in_bytes(shape: Shape, dtype: DType) -> int:
     for d in shape:
         n *= d
     return n
+
+
+def zeros(tensor: LiveTensor) -> Array:
+    """The value of a variable that was never written: zero bytes, for int8 the zero point's."""
+    if tensor.dtype.numpy.hasobject:
+        return new_array(tensor.shape, tensor.dtype)
+    zero = tensor.spec.zero_point if tensor.dtype is DType.INT8 else 0
+    return np.full(tensor.shape, zero, tensor.dtype.numpy)

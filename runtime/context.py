@@ -1,0 +1,96 @@
+"""The runtime as the ops of a subgraph see it: `kernels.api.Context`."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..kernels import api
+from ..kernels.api import OpError
+from ..kernels.types import DType
+from .lifetimes import OBJECTS
+from .node import LiveNode
+from .tensor import ARENA, DYNAMIC, PERSISTENT, LiveTensor, new_array, zeros
+
+if TYPE_CHECKING:
+    from .graph import Graph
+    from .subgraph import LiveSubgraph
+
+
+class LiveContext:
+    """The part of `LiveSubgraph` that ops call."""
+
+    graph: Graph
+    nodes: list[LiveNode]
+    _running: bool
+
+    @property
+    def threads(self) -> int:
+        return self.graph.pool.threads
+
+    @property
+    def resources(self) -> MutableMapping[Any, Any]:
+        return self.graph.resources
+
+    def resize(self, tensor: api.Tensor, shape: Sequence[int], dtype: DType | None = None) -> None:
+        live = self._own(tensor)
+        wanted = tuple(int(d) for d in shape)
+        if dtype is not None and dtype is not live.dtype:
+            raise OpError(
+                f"tensor {live.name!r} is {live.dtype.label} in the model and cannot become "
+                f"{dtype.label}"
+            )
+        if not self._running:
+            live.set_shape(wanted)
+        elif live.is_dynamic:
+            live.set_shape(wanted)
+            if live.array_or_none is None or live.array_or_none.shape != wanted:
+                live.array_or_none = new_array(wanted, live.dtype)
+        elif live.shape != wanted:
+            raise OpError(
+                f"tensor {live.name!r} has the shape {list(live.shape)} since prepare and cannot "
+                f"become {list(wanted)} in invoke; call set_dynamic in prepare"
+            )
+
+    def set_dynamic(self, tensor: api.Tensor) -> None:
+        live = self._own(tensor)
+        live.allocation = DYNAMIC
+        live.array_or_none = None
+
+    def temporary(
+        self,
+        node: api.Node,
+        shape: Sequence[int],
+        dtype: DType = DType.FLOAT32,
+        kind: str = "arena",
+    ) -> int:
+        if kind not in ("arena", "persistent", "dynamic"):
+            raise ValueError(f"temporary kind {kind!r}; there are arena, persistent and dynamic")
+        live = self.nodes[node.index]
+        number = len(live.temporaries)
+        name = f"{live.op}.temporary{number}"
+        tensor = LiveTensor(-1, name, tuple(int(d) for d in shape), dtype, allocation=ARENA)
+        if kind == "persistent":
+            kept = live.persistent.get(number)
+            if kept is not None and (kept.shape, kept.dtype) == (tensor.shape, dtype):
+                tensor = kept
+            else:
+                tensor.allocation = PERSISTENT
+                tensor.array_or_none = zeros(tensor)
+                live.persistent[number] = tensor
+        elif kind == "dynamic" or live.late or dtype in OBJECTS:
+            tensor.allocation = DYNAMIC
+            tensor.array_or_none = None if kind == "dynamic" else new_array(tensor.shape, dtype)
+        live.temporaries.append(tensor)
+        return number
+
+    def subgraph(self, index: int) -> LiveSubgraph:
+        return self.graph.subgraphs[index]
+
+    def report(self, text: str) -> None:
+        self.graph.report(text)
+
+    def _own(self, tensor: api.Tensor) -> LiveTensor:
+        if not isinstance(tensor, LiveTensor):
+            raise TypeError(f"{tensor!r} is no tensor of this interpreter")
+        return tensor
