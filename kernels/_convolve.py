@@ -184,6 +184,11 @@ class _Columns:
         if self._columns is None:
             return [region.reshape(positions, self.depth)], steps
         columns = [c[:positions] for c in self._columns]
+        whole = self._x if self._padded is None else self._padded
+        if self._groups == 1 and window.dilation[1] == 1 and whole.dtype == self._dtype:
+            runs = window.runs(whole, region, rows)
+            target = columns[0].reshape(*runs.shape, -1).view(runs.dtype)[..., 0]
+            return columns, [*steps, partial(np.copyto, target, runs)]
         parts = np.split(window.view(region, rows), self._groups, axis=-1)
         for c, part in zip(columns, parts, strict=True):
             steps.append(partial(np.copyto, c.reshape(part.shape), part, casting="unsafe"))
