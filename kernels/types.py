@@ -142,7 +142,8 @@ def pack_bits(values: Array, dtype: DType) -> Array:
 
 def bfloat16_to_float32(bits: Array) -> Array:
     """float32 values of bfloat16 bits (uint16)."""
-    return (bits.astype(np.uint32) << 16).view(np.float32)
+    # an explicit type: numpy 1 widens a scalar that is shifted by a plain 16
+    return np.left_shift(bits, 16, dtype=np.uint32).view(np.float32)
 
 
 def float32_to_bfloat16(values: Array) -> Array:
