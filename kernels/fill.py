@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -80,6 +81,9 @@ def _range(node: NodeSpec) -> list[Shape | None]:
     like(node, specs[0], *specs[1:], node.outputs[0])
     if any(s.const is None for s in specs):
         return [None]
+    start: Any
+    limit: Any
+    delta: Any
     start, limit, delta = (s.const[()] for s in specs if s.const is not None)
     if not specs[0].dtype.is_float:
         start, limit, delta = int(start), int(limit), int(delta)
