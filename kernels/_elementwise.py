@@ -13,7 +13,7 @@ from .api import Binding, OpError, Run
 from .types import Array
 
 # elements that stay in the inner cache through several passes
-BLOCK = 1 << 14
+BLOCK = 1 << 15
 # below this a second thread costs more than it saves
 _PARALLEL = 1 << 17
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -31,11 +32,29 @@ Pair = Callable[[Array, Array], Array]
 Function = Callable[[Binding], Pair]
 
 
+@dataclass(frozen=True)
+class Rescaled:
+    """clamp(zero point + requantised accumulator), the accumulator being `combine` of what
+    `operands` make of each stored value."""
+
+    b: Binding
+    operands: tuple[Callable[[Array], Array], Callable[[Array], Array]]
+    combine: Callable[..., Array]
+    q: int
+    shift: int
+
+    def __call__(self, v0: Array, v1: Array) -> Array:
+        total = self.combine(self.operands[0](v0), self.operands[1](v1))
+        return _clamped(multiply_by_quantized_multiplier(total, self.q, self.shift), self.b)
+
+
 def bind_quantized(b: Binding, function: Pair) -> Run:
     """The callable that applies `function` to both inputs, element by element with broadcasting."""
     x0, x1, y = b.input(0), b.input(1), b.outputs[0]
     if x0.dtype.bits == 8 and x1.dtype.bits == 8:
         return _bind_table(b, function)
+    if isinstance(function, Rescaled) and function.shift <= 0:
+        return _bind_wide(b, function)
     views, flat = collapse(b.y[0].shape, b.xi(0), b.xi(1))
     target = b.y[0].reshape(flat)
     rows = max(1, (1 << 15) // max(1, math.prod(flat[1:])))
@@ -46,6 +65,60 @@ def bind_quantized(b: Binding, function: Pair) -> Run:
             a0, a1 = (v[i : i + rows] if v.shape[0] == flat[0] else v for v in views)
             result = function(a0.astype(np.int64), a1.astype(np.int64))
             target[i : i + rows] = saturate(result, y.dtype)
+
+    return run
+
+
+def _bind_wide(b: Binding, function: Rescaled) -> Run:
+    """int16: each operand through a table, the rest in place."""
+
+    def make() -> list[Array]:
+        values = domain(DType.INT16)
+        return [part(values).astype(np.int32) for part in function.operands]
+
+    block = partial(_wide_block, function, b.once("tables", make))
+    scratch = (np.int32, np.int32, np.int64, np.int64)
+    if b.xi(0).shape == b.xi(1).shape:
+        return in_blocks(b, (b.xi(0), b.xi(1), b.y[0]), block, scratch, block=1 << 14)
+    (a0, a1), flat = collapse(b.y[0].shape, b.xi(0), b.xi(1))
+    shapes = (a0.shape, a1.shape, flat, flat)
+    work = [b.scratch(shape, t) for shape, t in zip(shapes, scratch, strict=True)]
+    return block(a0, a1, b.y[0].reshape(flat), *work)
+
+
+def _wide_block(
+    function: Rescaled,
+    tables: list[Array],
+    x0: Array,
+    x1: Array,
+    y: Array,
+    w0: Array,
+    w1: Array,
+    total: Array,
+    sign: Array,
+) -> Run:
+    spec = function.b.outputs[0]
+    low, high = (np.array(v) for v in activation_range(_activation(function.b), spec))
+    right, zero = -function.shift, spec.zero_point
+    take0, take1 = (t.take for t in tables)
+    bits0, bits1 = x0.view(np.uint16), x1.view(np.uint16)
+
+    def run() -> None:
+        take0(bits0, out=w0, mode="wrap")
+        take1(bits1, out=w1, mode="wrap")
+        function.combine(w0, w1, out=total, dtype=np.int64)
+        np.multiply(total, function.q, out=total)
+        np.add(total, 1 << 30, out=total)
+        np.right_shift(total, 31, out=total)
+        if right:
+            np.right_shift(total, 63, out=sign)
+            np.add(total, sign, out=total)
+            np.add(total, 1 << (right - 1), out=total)
+            np.right_shift(total, right, out=total)
+        if zero:
+            np.add(total, zero, out=total)
+        total.clip(low, high, total)
+        np.copyto(y, total, casting="unsafe")
 
     return run
 
@@ -106,14 +179,10 @@ def _sum(b: Binding, sign: int) -> Pair:
             return _sum_of_powers(b, sign, [log for log in logs if log is not None])
     left = 15 if y.dtype is DType.INT16 else 20
     twice = 2 * max(x0.scale, x1.scale)
-    rescaled = [_rescaled(s, left, twice) for s in (x0, x1)]
+    rescaled = (_rescaled(x0, left, twice), _rescaled(x1, left, twice))
     q, shift = quantize_multiplier(twice / ((1 << left) * y.scale))
 
-    def run(v0: Array, v1: Array) -> Array:
-        total = rescaled[0](v0) + sign * rescaled[1](v1)
-        return _clamped(multiply_by_quantized_multiplier(total, q, shift), b)
-
-    return run
+    return Rescaled(b, rescaled, np.add if sign > 0 else np.subtract, q, shift)
 
 
 def _rescaled(x: TensorSpec, left: int, twice: float) -> Callable[[Array], Array]:
@@ -152,11 +221,8 @@ def quantized_mul(b: Binding) -> Pair:
     product = np.float32(x0.scale) * np.float32(x1.scale) / np.float32(y.scale)
     q, shift = quantize_multiplier(float(product))
 
-    def run(v0: Array, v1: Array) -> Array:
-        exact = (v0 - x0.zero_point) * (v1 - x1.zero_point)
-        return _clamped(multiply_by_quantized_multiplier(exact, q, shift), b)
-
-    return run
+    real = (lambda v: v - x0.zero_point, lambda v: v - x1.zero_point)
+    return Rescaled(b, real, np.multiply, q, shift)
 
 
 def _fractions(b: Binding) -> Pair:

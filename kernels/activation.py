@@ -128,21 +128,18 @@ def _make_leaky(b: Binding) -> Run | None:
     if alpha == 0:
         return between(x, y, 0.0, math.inf)
     factor = np.array(alpha, y.dtype)
-    if 0 < alpha <= 1:
-
-        def make(x: Array, y: Array, work: Array) -> Run:
-            def run() -> None:
-                np.multiply(x, factor, out=work)
-                np.maximum(x, work, out=y)
-
-            return run
-
-        return in_blocks(b, (x, y), make, (y.dtype,))
-    return in_blocks(b, (x, y), partial(_make_slopes, factor), (y.dtype,))
+    return in_blocks(b, (x, y), partial(_make_slopes, factor, alpha <= 1), (y.dtype,))
 
 
-def _make_slopes(factor: Array, x: Array, y: Array, work: Array) -> Run:
-    """y = x above zero, factor * x below."""
+def _make_slopes(factor: Array, greater: bool, x: Array, y: Array, work: Array) -> Run:
+    """y = x above zero, factor * x below. `greater`: that is the greater of the two everywhere."""
+    if greater:
+
+        def choose() -> None:
+            np.multiply(x, factor, out=work)
+            np.maximum(x, work, out=y)
+
+        return choose
     zero, top, bottom = (np.array(v, y.dtype) for v in (0, np.inf, -np.inf))
     clip = x.clip
 
@@ -214,14 +211,9 @@ def _bind_prelu(b: Binding) -> Run | None:
     constant = [b.input(i).const is not None for i in (0, 1)]
     (x, alpha), y = operands(b.y[0].shape, [b.xi(0), b.xi(1)], constant, b.y[0])
     work = b.scratch(y.shape, y.dtype)
-    if constant[1] and ((alpha > 0) & (alpha <= 1)).all():
-
-        def run() -> None:
-            np.multiply(x, alpha, out=work)
-            np.maximum(x, work, out=y)
-
-        return run
-    return _make_slopes(alpha, x, y, work)
+    # a slope of 0 would make NaN of an infinite x
+    greater = constant[1] and bool(((alpha <= 1) & (alpha != 0)).all())
+    return _make_slopes(alpha, greater, x, y, work)
 
 
 def _quantized_prelu(b: Binding) -> Pair:
@@ -243,7 +235,7 @@ def _quantized_prelu(b: Binding) -> Pair:
 
 
 def _make_hard_swish(b: Binding) -> Run | None:
-    zero, three, six = (np.array(v, b.y[0].dtype) for v in (0, 3, 6))
+    zero, three, six, sixth = (np.array(v, b.y[0].dtype) for v in (0, 3, 6, 1 / 6))
 
     def make(x: Array, y: Array, work: Array) -> Run:
         clip = work.clip
@@ -252,7 +244,7 @@ def _make_hard_swish(b: Binding) -> Run | None:
             np.add(x, three, out=work)
             clip(zero, six, work)
             np.multiply(work, x, out=work)
-            np.divide(work, six, out=y)
+            np.multiply(work, sixth, out=y)
 
         return run
 

@@ -20,7 +20,7 @@ from ._check import (
     scaled,
     symmetric,
 )
-from ._elementwise import clamp, sequence
+from ._elementwise import clamp, in_blocks, sequence
 from ._quant import activation_range, float_activation_range
 from ._quantized_binary import (
     Function,
@@ -193,8 +193,22 @@ def _bind_floor_div(b: Binding) -> Run | None:
 
 
 def _bind_floor_mod(b: Binding) -> Run | None:
+    x, divisor, y = b.xi(0), b.xi(1).reshape(-1), b.y[0]
+    if y.dtype.kind != "f" and divisor.size == 1 and x.shape == y.shape:
+        # numpy divides by one number ten times as fast as it finds remainders
+        make = partial(_floor_mod_block, divisor)
+        return _guarded(b, in_blocks(b, (x, y), make, (y.dtype,)))
     run = _apply(b, np.remainder)
     return run if b.y[0].dtype.kind == "f" else _guarded(b, run)
+
+
+def _floor_mod_block(divisor: Array, x: Array, y: Array, work: Array) -> Run:
+    def run() -> None:
+        np.floor_divide(x, divisor[0], out=work)
+        np.multiply(work, divisor, out=work)
+        np.subtract(x, work, out=y)
+
+    return run
 
 
 def _bind_remainder(b: Binding) -> Run | None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from ._broadcast import broadcast_shape, collapse
 from ._check import INTEGERS, arity, gives, same_type
+from ._elementwise import in_blocks
 from ._widen import FLOATS, in_float32
 from .api import Bind, Binding, NodeSpec, OpError, Registration, Run, Shape, TensorSpec, op, take
 from .types import Array, DType
@@ -53,21 +54,38 @@ def _infer_select_v2(node: NodeSpec) -> list[Shape]:
 
 
 def _bind_select(b: Binding) -> Run | None:
-    condition, shape = b.xi(0), b.y[0].shape
-    if condition.ndim == 1 and len(shape) > 1 and b.xi(1).shape == shape and b.op == "SELECT":
-        condition = condition.reshape(-1, *(1 for _ in shape[1:]))
-    if b.y[0].size == 1:
-        return _choose(condition.reshape(-1), b.xi(1).reshape(-1), b.xi(2).reshape(-1), b.y[0])
-    (condition, first, second), flat = collapse(shape, condition, b.xi(1), b.xi(2))
-    return _choose(condition, first, second, b.y[0].reshape(flat))
+    condition, first, second, y = b.xi(0), b.xi(1), b.xi(2), b.y[0]
+    if condition.ndim == 1 and y.ndim > 1 and first.shape == y.shape and b.op == "SELECT":
+        condition = condition.reshape(-1, *(1 for _ in y.shape[1:]))
+    if y.dtype == object or y.itemsize > 8:
+        return _choose(
+            condition.reshape(condition.shape or 1), first, second, y.reshape(y.shape or 1)
+        )
+    word = f"i{y.itemsize}"
+    first, second, y = (a.reshape(-1).view(word).reshape(a.shape) for a in (first, second, y))
+    condition = condition.reshape(-1).view(np.int8).reshape(condition.shape)
+    if condition.shape == first.shape == second.shape == y.shape:
+        return in_blocks(b, (condition, first, second, y), _mix, (word,))
+    (condition, first, second), flat = collapse(y.shape, condition, first, second)
+    return _mix(condition, first, second, y.reshape(flat), b.scratch(condition.shape, word))
 
 
 def _choose(condition: Array, a: Array, b: Array, y: Array) -> Run:
-    target = y.reshape(-1) if y.size == 1 else y
+    def run() -> None:
+        np.copyto(y, b)
+        np.copyto(y, a, where=condition)
+
+    return run
+
+
+def _mix(condition: Array, a: Array, b: Array, y: Array, mask: Array) -> Run:
+    """b ^ ((a ^ b) & mask): six times as fast as a masked copy."""
 
     def run() -> None:
-        np.copyto(target, b)
-        np.copyto(target, a, where=condition)
+        np.negative(condition, out=mask, dtype=mask.dtype)
+        np.bitwise_xor(a, b, out=y)
+        np.bitwise_and(y, mask, out=y)
+        np.bitwise_xor(y, b, out=y)
 
     return run
 

@@ -199,21 +199,22 @@ def _byte_rows(
     turned: Array,
 ) -> Run:
     rows = _Rows(depth, x, below, work, turned)
-    target, (low, high) = rows.matrix, dtype.range()
-    bottom, top = np.array(low), np.array(high)
+    target, stored = rows.matrix, y.view(f"u{y.itemsize}")
+    bottom, top = np.array(0), np.array((1 << dtype.bits) - 1)
+    sign = None if dtype is DType.UINT8 else np.array(1 << (dtype.bits - 1), stored.dtype)
 
     def run() -> None:
         inverse, over_unit = reciprocal(rows.totals(summands), 12)
         exponent = over_unit + 31 - dtype.bits
         rows.look_up(powers)
+        # two roundings in one, as floor((floor(u) + n) / m) = floor((u + n) / m)
         np.multiply(target, inverse, out=target)
-        np.add(work, 1 << 30, out=work)
-        np.right_shift(work, 31, out=work)
-        np.add(target, (1 << exponent) >> 1, out=target)
-        np.right_shift(target, exponent, out=target)
-        np.add(work, low, out=work)
+        np.add(target, (1 << 30) + (((1 << exponent) >> 1) << 31), out=target)
+        np.right_shift(target, exponent + 31, out=target)
         work.clip(bottom, top, work)
-        np.copyto(y, work, casting="unsafe")
+        np.copyto(stored, work, casting="unsafe")
+        if sign is not None:
+            np.bitwise_xor(stored, sign, out=stored)
 
     return run
 
