@@ -163,13 +163,20 @@ def sequence(*runs: Run | None) -> Run | None:
 
 
 def settled(b: Binding, inputs: Sequence[int], make: Callable[[], Run | None]) -> Run | None:
-    """`make()` now, if the inputs whose values it reads are constant; else at every call."""
+    """`make()` now, if the inputs whose values it reads are constant; else when these change."""
     specs = [b.optional(i) for i in inputs]
     if all(s is None or s.const is not None or s.size == 0 for s in specs):
         return make()
+    read = [b.xi(i) for i, s in zip(inputs, specs, strict=True) if s is not None]
+    steps: dict[tuple[bytes, ...], Run | None] = {}
 
     def run() -> None:
-        step = make()
+        key = tuple(x.tobytes() for x in read)
+        if key not in steps:
+            if len(steps) == 16:
+                steps.clear()
+            steps[key] = make()
+        step = steps[key]
         if step is not None:
             step()
 
