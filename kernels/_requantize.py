@@ -32,7 +32,7 @@ from ._quant import (
 from .api import Run
 from .types import Array
 
-BLOCK = 1 << 14  # elements that go through all steps together
+BLOCK = 1 << 15  # elements that go through all steps together
 
 
 @functools.lru_cache(maxsize=64)
@@ -61,6 +61,11 @@ class Tiler:
         self.setup.append(partial(np.copyto, tile, vector))
         return tile.reshape(-1)
 
+    def operand(self, vector: Array) -> Array:
+        """`tile`, or a number where all elements are equal: as fast in sums and products."""
+        same = vector.size and (vector == vector.flat[0]).all()
+        return np.array(vector.flat[0]) if same else self.tile(vector)
+
     def constant(self, value: float, dtype: str) -> Array:
         block = constant_block(value, dtype)
         return block[: self.size] if self.size <= BLOCK else np.full(self.size, value, dtype)
@@ -70,6 +75,10 @@ class Tiler:
         flat = [a.reshape(-1) for a in arrays]
         total = flat[0].size
         return [tuple(a[i : i + self.size] for a in flat) for i in range(0, total, self.size)]
+
+
+def _head(operand: Array, size: int) -> Array:
+    return operand[:size] if operand.ndim else operand
 
 
 def activate(
@@ -191,6 +200,8 @@ class Requantizer:
             self._form = _Float32(self._tiler, scratch, scaling, lines)
             if not lines.proved.all():
                 self._patch = _Patch(scratch, rows, scaling, bound, np.nonzero(~lines.proved)[0])
+        elif scaling.rounded is not None:
+            self._form = _Rounded(self._tiler, scratch, scaling, scaling.rounded)
         elif scaling.exact(bound.max(initial=0), folded=False):
             self._form = _Float64(self._tiler, scratch, scaling, int(bound.max(initial=0)))
         self._scaling = scaling
@@ -272,34 +283,38 @@ class _Float32:
         self, tiler: Tiler, scratch: Callable[..., Array], scaling: Scaling, lines: Lines
     ) -> None:
         tile, size = tiler.tile, tiler.size
-        self._offset, self._multiplier = tile(lines.offset), tile(lines.multiplier)
-        self._signed, self._constant = lines.signed, tile(lines.constant)
+        self._terms = [
+            (np.add, tiler.operand(lines.offset)),
+            (np.multiply, tiler.operand(lines.multiplier)),
+        ]
+        self._signed = lines.signed
         if lines.signed:
-            self._minus, self._sign = tile(-lines.constant), scratch((size,), np.float32)
+            self._minus, self._plus = tile(-lines.constant), tile(lines.constant)
+            self._sign = scratch((size,), np.float32)
+        else:
+            self._terms.append((np.add, tiler.operand(lines.constant)))
         self._store = _Store(tiler, scratch, scaling, lines.base, "float32")
 
     def block(self, accumulators: Array, y: Array) -> list[Run]:
         n, v = y.size, accumulators
-        constant = self._constant[:n]
-        steps: list[Run] = [
-            partial(np.add, v, self._offset[:n], out=v),
-            partial(np.multiply, v, self._multiplier[:n], out=v),
-        ]
+        steps: list[Run] = [partial(f, v, _head(o, n), out=v) for f, o in self._terms]
         if self._signed:
-            sign = self._sign[:n]
-            steps += [
-                partial(np.maximum, v, self._minus[:n], out=sign),
-                partial(np.minimum, sign, constant, out=sign),
-                partial(np.add, v, sign, out=v),
-                partial(np.rint, v, out=v),
-            ]
-        else:
-            steps.append(partial(np.add, v, constant, out=v))
+            steps += _add_clipped(v, self._minus[:n], self._plus[:n], self._sign[:n])
+            steps.append(partial(np.rint, v, out=v))
         return steps + self._store.block(v, y)
 
 
+def _add_clipped(v: Array, low: Array, high: Array, clipped: Array) -> list[Run]:
+    """v + clip(v, low, high), by way of `clipped`."""
+    return [
+        partial(np.maximum, v, low, out=clipped),
+        partial(np.minimum, clipped, high, out=clipped),
+        partial(np.add, v, clipped, out=v),
+    ]
+
+
 class _Store:
-    """From real results, `base` larger than what is to be stored, to stored bytes."""
+    """From real results, `base` larger than what is to be stored, to stored integers."""
 
     def __init__(
         self,
@@ -311,13 +326,16 @@ class _Store:
     ) -> None:
         self._low = tiler.constant(scaling.low + base, dtype)
         self._high = tiler.constant(scaling.high + base, dtype)
+        self._bytes = scaling.high - scaling.low <= 255
         # negative numbers reach a byte by way of int16
-        self._between = scratch((tiler.size,), np.int16) if scaling.low + base < 0 else None
-        self._base = np.uint8(-base % 256)
+        self._between: Array | None = None
+        if self._bytes and scaling.low + base < 0:
+            self._between = scratch((tiler.size,), np.int16)
+        self._base = base
 
     def block(self, v: Array, y: Array) -> list[Run]:
-        """Steps that clamp v, truncate it and take `base` off modulo 256."""
-        n, stored = y.size, y.view(np.uint8)
+        """Steps that clamp v, truncate it and take `base` off."""
+        n = y.size
         steps: list[Run] = [
             partial(np.maximum, v, self._low[:n], out=v),
             partial(np.minimum, v, self._high[:n], out=v),
@@ -325,9 +343,17 @@ class _Store:
         if self._between is not None:
             steps.append(partial(np.copyto, self._between[:n], v, casting="unsafe"))
             v = self._between[:n]
+        if not self._bytes:
+            return [
+                *steps,
+                partial(np.trunc, v, out=v),
+                partial(np.subtract, v, v.dtype.type(self._base), out=v),
+                partial(np.copyto, y, v, casting="unsafe"),
+            ]
+        stored, off = y.view(np.uint8), np.uint8(-self._base % 256)
         steps.append(partial(np.copyto, stored, v, casting="unsafe"))
-        if self._base:
-            steps.append(partial(np.add, stored, self._base, out=stored))
+        if off:
+            steps.append(partial(np.add, stored, off, out=stored))
         return steps
 
 
@@ -340,8 +366,7 @@ class _Float64:
         low, zero = scaling.low, scaling.zero
         multiplier, nudge = scaling.factors()
         # stored values from 0 on, so that truncation is floor
-        base = -low if max(-low, scaling.high) <= 255 and low < 0 else 0
-        self._bytes = max(-low, scaling.high) <= 255
+        base = max(-low, 0)
         middle = 0.5 + zero + base
         # where no result below `zero` counts, every product that does is positive
         self._signed = low < zero and bool(nudge.any())
@@ -360,29 +385,40 @@ class _Float64:
         ]
         if not folded:
             terms.insert(0, (np.add, scaling.offset.astype(np.float64)))
-        self._terms = [(f, tile(v)) for f, v in terms]
+        self._terms = [(f, tiler.operand(v)) for f, v in terms]
         self._real = scratch((size,), np.float64)
-        self._low, self._high = (tiler.constant(v, "float64") for v in (scaling.low, scaling.high))
         self._store = _Store(tiler, scratch, scaling, base, "float64")
 
     def block(self, accumulators: Array, y: Array) -> list[Run]:
         n = y.size
         d = self._real[:n]
         steps: list[Run] = [partial(np.copyto, d, accumulators)]
-        steps += [partial(f, d, v[:n], out=d) for f, v in self._terms]
+        steps += [partial(f, d, _head(o, n), out=d) for f, o in self._terms]
         if self._signed:
-            sign = self._sign[:n]
-            steps += [
-                partial(np.maximum, d, self._sign_low[:n], out=sign),
-                partial(np.minimum, sign, self._sign_high[:n], out=sign),
-                partial(np.add, d, sign, out=d),
-            ]
-        if self._bytes:
-            return steps + self._store.block(d, y)
-        return [
-            *steps,
-            partial(np.floor, d, out=d),
-            partial(np.maximum, d, self._low[:n], out=d),
-            partial(np.minimum, d, self._high[:n], out=d),
-            partial(np.copyto, y, d, casting="unsafe"),
+            steps += _add_clipped(d, self._sign_low[:n], self._sign_high[:n], self._sign[:n])
+        return steps + self._store.block(d, y)
+
+
+class _Rounded:
+    """Products of real multipliers, rounded once: halves away from zero."""
+
+    def __init__(
+        self, tiler: Tiler, scratch: Callable[..., Array], scaling: Scaling, multiplier: Array
+    ) -> None:
+        self._terms = [
+            (np.add, tiler.operand(scaling.offset.astype(np.float64))),
+            (np.multiply, tiler.operand(multiplier)),
         ]
+        self._half = tiler.constant(_BELOW_HALF, "float64")
+        self._minus = tiler.constant(-_BELOW_HALF, "float64")
+        self._real, self._clipped = (scratch((tiler.size,), np.float64) for _ in range(2))
+        self._store = _Store(tiler, scratch, scaling, -scaling.zero, "float64")
+
+    def block(self, accumulators: Array, y: Array) -> list[Run]:
+        n = y.size
+        d = self._real[:n]
+        steps: list[Run] = [partial(np.copyto, d, accumulators)]
+        steps += [partial(f, d, _head(o, n), out=d) for f, o in self._terms]
+        # the cast that follows cuts off fractions
+        steps += _add_clipped(d, self._minus[:n], self._half[:n], self._clipped[:n])
+        return steps + self._store.block(d, y)
