@@ -33,7 +33,7 @@ def stacked_product(
 ) -> Run:
     """`product`, as few BLAS calls as the shapes allow, and those shared among threads."""
     depth, columns = y.shape[-2:]
-    if x.ndim > 2 and y.size == depth * columns and x.flags.c_contiguous and out.size:
+    if x.ndim > 2 and y.size == depth * columns and x.flags.c_contiguous and x.size:
         # one right matrix for all rows
         x, out = x.reshape(-1, depth), out.reshape(-1, columns)
         return product(x, y[(0,) * (y.ndim - 2)], out)

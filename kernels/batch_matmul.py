@@ -11,8 +11,9 @@ from ._quant import (
     multiply_by_quantized_multiplier_64,
     quantize_multiplier,
 )
+from ._widen import in_float32
 from .api import Binding, NodeSpec, OpError, Run, Shape, TensorSpec, op, require, take
-from .types import Array, DType, bfloat16_to_float32, float32_to_bfloat16
+from .types import Array, DType
 
 _PLAIN = (
     DType.FLOAT32,
@@ -83,8 +84,6 @@ def _bind(b: Binding) -> Run | None:
         return _bind_hybrid(b)
     if x.dtype in (DType.INT8, DType.INT16):
         return _bind_integer(b)
-    if x.dtype in (DType.FLOAT16, DType.BFLOAT16):
-        return _bind_half(b)
     return stacked_product(_left(b, b.xi(0)), _right(b, b.xi(1)), b.y[0], b.threads, b.parallel)
 
 
@@ -94,23 +93,6 @@ def _left(b: Binding, x: Array) -> Array:
 
 def _right(b: Binding, y: Array) -> Array:
     return y.swapaxes(-1, -2) if b.options.adj_y else y
-
-
-def _bind_half(b: Binding) -> Run:
-    """float16 and bfloat16: sums in float32, one rounding at the end."""
-    brain = b.input(0).dtype is DType.BFLOAT16
-    wide = [b.scratch(a.shape) for a in (b.xi(0), b.xi(1))]
-    total = b.scratch(b.y[0].shape)
-    multiply = stacked_product(_left(b, wide[0]), _right(b, wide[1]), total, b.threads, b.parallel)
-
-    def run() -> None:
-        for w, a in zip(wide, (b.xi(0), b.xi(1)), strict=True):
-            np.copyto(w, bfloat16_to_float32(a) if brain else a)
-        multiply()
-        result = float32_to_bfloat16(total) if brain else total
-        np.copyto(b.y[0], result, casting="unsafe")
-
-    return run
 
 
 def _bind_integer(b: Binding) -> Run:
@@ -195,4 +177,4 @@ def _bind_hybrid(b: Binding) -> Run:
     return run
 
 
-OPS = {"BATCH_MATMUL": op("BATCH_MATMUL", _infer, _bind, versions=(1, 4))}
+OPS = {"BATCH_MATMUL": op("BATCH_MATMUL", _infer, in_float32(_bind), versions=(1, 4))}

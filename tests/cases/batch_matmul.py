@@ -56,6 +56,7 @@ CASES = [
     _plain(_floats(64, 64, 32), _floats(64, 32, 48), False, False, "enough work for threads"),
     _plain(_floats(5, 1), _floats(2, 1, 4), False, False, "depth 1"),
     _plain(_floats(5, 0), _floats(0, 4), False, False, "depth 0 gives zeros"),
+    _plain(_floats(3, 5, 0), _floats(1, 0, 4), False, False, "depth 0 in a stack"),
     _plain(_floats(0, 5), _floats(5, 4), False, False, "no rows"),
     Case(
         "BATCH_MATMUL",
