@@ -6,6 +6,7 @@ Source of the formulas, fixed-point ones included: TensorFlow Lite's reference k
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -15,6 +16,14 @@ from .types import Array, DType
 
 # working set of one block of rows: what stays in a core's second cache
 _BLOCK = 1 << 18
+
+# types whose weights are in fixed point, and what holds their products
+_FIXED = (DType.INT8, DType.INT16)
+_WORK: dict[DType, type[np.generic]] = {
+    DType.INT8: np.int32,
+    DType.INT16: np.int64,
+    DType.FLOAT64: np.float64,
+}
 
 
 def _infer(node: NodeSpec, *dtypes: DType) -> list[Shape | None]:
@@ -55,6 +64,9 @@ class Taps:
     @property
     def weights(self) -> tuple[Array, Array]:
         return self.low_weight, self.high_weight
+
+    def part(self, start: int, stop: int) -> Taps:
+        return Taps(*(v[start:stop] for v in (self.low, self.high, *self.weights)))
 
     @property
     def copies(self) -> bool:
@@ -110,25 +122,26 @@ def _taps(b: Binding, fixed: bool) -> tuple[Taps, Taps]:
 
 
 def _bind_bilinear(b: Binding) -> Run | None:
-    dtype = b.input(0).dtype
-    if not b.y[0].size:
+    dtype, y = b.input(0).dtype, b.y[0]
+    if not y.size:
         return None
-    if dtype is DType.UINT8:
-        return _bilinear_uint8(b)
-    return _bilinear(b, dtype in (DType.INT8, DType.INT16))
+    rows, columns = _taps(b, dtype in _FIXED)
+    make = _bilinear_uint8 if dtype is DType.UINT8 else _bilinear
+    # bands of output rows, one for each thread where they are worth one
+    height = y.shape[1]
+    count = min(b.threads, height, 1 + y.size // _BLOCK)
+    edges = [i * height // count for i in range(count + 1)]
+    return b.parallel([make(b, y[:, a:z], rows.part(a, z), columns) for a, z in pairwise(edges)])
 
 
-def _bilinear(b: Binding, fixed: bool) -> Run:
+def _bilinear(b: Binding, y: Array, rows: Taps, columns: Taps) -> Run:
     """Along the width first, then along the height, block by block of output rows.
 
     In fixed point the order changes no bit; in floats it changes the last one.
     """
-    x, y = b.xi(0), b.y[0]
-    rows, columns = _taps(b, fixed)
+    x, fixed = b.xi(0), b.input(0).dtype in _FIXED
     _, height, width, depth = y.shape
-    work = np.dtype({DType.INT8: np.int32, DType.INT16: np.int64}.get(b.input(0).dtype, np.float32))
-    if x.dtype == np.float64:
-        work = np.dtype(np.float64)
+    work = np.dtype(_WORK.get(b.input(0).dtype, np.float32))
     # only the rows that are read
     used, where = np.unique(np.concatenate([rows.low, rows.high]), return_inverse=True)
     low, high = where.reshape(2, height)
@@ -183,17 +196,16 @@ def _bilinear(b: Binding, fixed: bool) -> Run:
 
 def _round_away(total: Array, spare: Array) -> None:
     """total / 2^20 in place, halves away from zero."""
-    np.sign(total, out=spare)
-    np.abs(total, out=total)
+    # -1 for a negative value: its half must not reach the next integer
+    np.right_shift(total, 8 * total.itemsize - 1, out=spare)
+    np.add(total, spare, out=total)
     np.add(total, 1 << 19, out=total)
     np.right_shift(total, 20, out=total)
-    np.multiply(total, spare, out=total)
 
 
-def _bilinear_uint8(b: Binding) -> Run:
+def _bilinear_uint8(b: Binding, y: Array, rows: Taps, columns: Taps) -> Run:
     """In float32, the four products in the reference's order: each rounding counts."""
-    x, y = b.xi(0), b.y[0]
-    rows, columns = _taps(b, False)
+    x = b.xi(0)
     _, height, width, depth = y.shape
     one = x.shape[2] * depth
     step = max(1, min(height, _BLOCK // (4 * max(one, width * depth))))

@@ -13,6 +13,7 @@ from harness import NodeSpec, OpError, Options, Prepared
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from litedelegate.kernels import resize
 from litedelegate.kernels.builtins import find_builtin
 from litedelegate.kernels.types import Array
 
@@ -243,3 +244,16 @@ def test_batches_and_blocks_of_space(data: Any) -> None:
         want = padded[image, h * block[0] + row, w * block[1] + column]
         np.testing.assert_array_equal(got[b, h, w], want)
     np.testing.assert_array_equal(run("BATCH_TO_SPACE_ND", [got, blocks, pads]), x)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.uint8, np.int8, np.int16])
+@pytest.mark.parametrize("size", [(31, 9), (3, 40), (13, 7)])
+def test_resize_is_the_same_in_bands_and_blocks(
+    dtype: Any, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = (np.random.default_rng(0).normal(size=(2, 13, 7, 3)) * 60).astype(dtype)
+    inputs = [x, np.array(size, np.int32)]
+    options = {"align_corners": False, "half_pixel_centers": True}
+    whole = run("RESIZE_BILINEAR", inputs, dtype(0), **options)
+    monkeypatch.setattr(resize, "_BLOCK", 64)
+    np.testing.assert_array_equal(run("RESIZE_BILINEAR", inputs, dtype(0), **options), whole)
