@@ -27,7 +27,7 @@ Inputs that are not given are made up, as by NAME=random.
 Examples:
   litedelegate benchmark model.tflite
   litedelegate benchmark model.tflite --threads 1 --runs 200 --profile
-  litedelegate benchmark model.tflite --shape 8,224,224,3 --trace trace.json   (for ui.perfetto.dev)
+  litedelegate benchmark model.tflite --shape 8,224,224,3 --trace trace.json
 
 {EXIT_CODES}"""
 
@@ -41,7 +41,7 @@ Examples:
               help="Invokes to measure. [default: as many as fit in 2 s, 5 to 1000]")  # fmt: skip
 @click.option("--profile", is_flag=True, help="Show the time by operator and the slowest nodes.")
 @click.option("--trace", type=click.Path(dir_okay=False, writable=True, path_type=Path),
-              metavar="FILE", help="Write a Chrome trace of the profiled runs.")  # fmt: skip
+              metavar="FILE", help="Write a Chrome trace of the profiled runs, for ui.perfetto.dev.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
 def command(
     model: Path,

@@ -19,7 +19,7 @@ EXIT_CODES = """\b
 Exit codes:
   0  done
   1  the model failed to run
-  2  wrong usage: an option, a file that is not there, an input that does not fit
+  2  wrong usage: an option, a missing file, an input that does not fit
   3  the file is no valid model
   4  the model has operators that are not known here"""
 

@@ -16,11 +16,10 @@ Array = NDArray[Any]
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff")
 SOURCES = """\b
 Where an input can come from:
-  file.npy       a numpy array; another shape than the model's resizes the input
-  file.png …     an image (also JPEG, BMP, GIF, WebP, TIFF), resized to the input's height and width
-  random[:SEED]  standard normal floats, any value for 8- and 16-bit integers, 0 or 1 for others
-  zeros, ones
-  const:VALUE    every element VALUE
+  file.npy       a numpy array; its shape resizes the input
+  file.png       an image, or JPEG, BMP, GIF, WebP, TIFF; fitted to the input
+  random[:SEED]  normal floats, any 8- or 16-bit integer, else 0 or 1
+  zeros, ones, const:VALUE
   text:TEXT      for a string input
 With one input its name can be left out: --input photo.jpg"""
 

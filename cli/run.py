@@ -25,9 +25,9 @@ EPILOG = f"""{sources.SOURCES}
 
 \b
 Examples:
-  litedelegate run classifier.tflite --input photo.jpg --labels labels.txt --top 3
-  litedelegate run model.tflite --input x=features.npy --input mask=ones --output y=result.npy
-  litedelegate run multi.tflite --signature encode --input text:hello --json
+  litedelegate run model.tflite --input photo.jpg --labels labels.txt --top 3
+  litedelegate run model.tflite -i x=data.npy -i mask=ones --output y=out.npy
+  litedelegate run model.tflite --signature encode -i text:hello --json
 
 {EXIT_CODES}"""
 
