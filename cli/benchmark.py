@@ -35,13 +35,27 @@ Examples:
 @click.command("benchmark", epilog=EPILOG, short_help="Measure load, first run and steady state.")
 @model_argument
 @input_options
-@click.option("--warmup", type=click.IntRange(0), default=3, show_default=True, metavar="N",
-              help="Invokes that do not count, the first one apart.")  # fmt: skip
-@click.option("--runs", type=click.IntRange(1), metavar="N",
-              help="Invokes to measure. [default: as many as fit in 2 s, 5 to 1000]")  # fmt: skip
+@click.option(
+    "--warmup",
+    type=click.IntRange(0),
+    default=3,
+    show_default=True,
+    metavar="N",
+    help="Invokes that do not count, the first one apart.",
+)
+@click.option(
+    "--runs",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Invokes to measure. [default: as many as fit in 2 s, 5 to 1000]",
+)
 @click.option("--profile", is_flag=True, help="Show the time by operator and the slowest nodes.")
-@click.option("--trace", type=click.Path(dir_okay=False, writable=True, path_type=Path),
-              metavar="FILE", help="Write a Chrome trace of the profiled runs, for ui.perfetto.dev.")  # fmt: skip
+@click.option(
+    "--trace",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    metavar="FILE",
+    help="Write a Chrome trace of the profiled runs, for ui.perfetto.dev.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
 def command(
     model: Path,
