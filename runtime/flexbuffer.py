@@ -1,8 +1,9 @@
 """FlexBuffers: the schemaless format in which custom operators keep their options.
 
-Own reader, as the one of the `flatbuffers` package follows offsets without checking them. Its
-layout: every value has a width of 1, 2, 4 or 8 bytes; offsets are subtracted from where they stand;
-the last bytes are the root, its packed type (type << 2 | log2 width) and the width of the root.
+Own code, as the reader of the `flatbuffers` package follows offsets without checking them, and its
+writer takes ASCII keys alone. The layout: every value has a width of 1, 2, 4 or 8 bytes; offsets
+are subtracted from where they stand; the last bytes are the root, its packed type (type << 2 | log2
+width) and the width of the root.
 """
 
 from __future__ import annotations
