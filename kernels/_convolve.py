@@ -22,6 +22,12 @@ RESULTS = 1 << 17
 # integers of this size and below are exact in float32
 EXACT = 1 << 24
 
+# so few rows are a matrix product faster when it is turned over, with weights in Fortran's order
+FEW = 8
+_MANY = 1 << 16
+
+Order = Literal["C", "F"]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Packed:
@@ -50,16 +56,14 @@ class Packed:
         return np.float32 if self.dtype == np.float32 and len(self.cuts) == 1 else np.float64
 
 
-def pack(weights: Array, groups: int, dtype: Any) -> Packed:
+def pack(weights: Array, groups: int, dtype: Any, order: Order = "C") -> Packed:
     """Packs float weights [units, ..., channels of a group]."""
     matrices = weights.reshape(groups, weights.shape[0] // groups, -1).swapaxes(1, 2)
-    packed = tuple(np.ascontiguousarray(m, dtype) for m in matrices)
+    packed = tuple(np.array(m, dtype, order=order) for m in matrices)
     return Packed(packed, (slice(None),), np.zeros(weights.shape[0], np.int64))
 
 
-def pack_integers(
-    weights: Array, groups: int, low: int, high: int, order: Literal["C", "F"] = "C"
-) -> Packed:
+def pack_integers(weights: Array, groups: int, low: int, high: int, order: Order = "C") -> Packed:
     """Packs integer weights for products with integers from low to high."""
     matrices = weights.reshape(groups, weights.shape[0] // groups, -1).swapaxes(1, 2)
     matrices = matrices.astype(np.int64)
@@ -115,15 +119,32 @@ def convolve(
         steps += before
         for g, (matrix, weights) in enumerate(zip(matrices, packed.groups, strict=True)):
             out = sums if len(packed.groups) == 1 else sums[:, g * units : (g + 1) * units]
-            steps += product(matrix, weights, out, packed.cuts, part)
+            steps += product(matrix, weights, out, packed.cuts, part, scratch)
         steps += after
     return steps
 
 
+def order_for(rows: int) -> Order:
+    """The order of weights that products of so many rows are fastest with."""
+    return "F" if rows <= FEW else "C"
+
+
 def product(
-    columns: Array, weights: Array, out: Array, cuts: Sequence[slice], part: Array | None
+    columns: Array,
+    weights: Array,
+    out: Array,
+    cuts: Sequence[slice],
+    part: Array | None,
+    scratch: Callable[..., Array],
 ) -> list[Run]:
     """Steps that set out = columns @ weights; with `part`, cut by cut through it."""
+    rows = len(columns)
+    if part is None and 1 < rows <= FEW and weights.size >= _MANY and weights.flags.f_contiguous:
+        turned = scratch(out.shape[::-1], out.dtype)
+        return [
+            partial(np.matmul, weights.T, columns.T, out=turned),
+            partial(np.copyto, out, turned.T),
+        ]
     if part is None:
         return [partial(np.matmul, columns, weights, out=out)]
     part = part[: out.shape[0]]

@@ -17,7 +17,7 @@ from ._convolution import (
     weight_scales,
     weight_values,
 )
-from ._convolve import Packed, convolve, pack, pack_integers
+from ._convolve import Order, Packed, convolve, order_for, pack, pack_integers
 from ._hybrid import RowQuantizer
 from ._outputs import FloatOutputs, HybridOutputs, IntegerOutputs, Outputs, compute_type
 from ._window import Window, sequence
@@ -63,8 +63,13 @@ def _bind(b: Binding) -> Run | None:
     return bind_planned(b, partial(plans[kind_of(x, weights)], b), weights, bias)
 
 
-def _packed(b: Binding, make: Callable[[], Packed]) -> Packed:
-    return b.once("weights", make) if b.input(1).const is not None else make()
+def _packed(b: Binding, make: Callable[[Order], Packed]) -> Packed:
+    y = b.y[0]
+    order = order_for(y.size // y.shape[3])
+    if b.input(1).const is None:
+        return make(order)
+    packed: Packed = b.once("weights " + order, lambda: make(order))
+    return packed
 
 
 def _groups(b: Binding) -> int:
@@ -77,7 +82,7 @@ def _bias(b: Binding) -> Array | None:
 
 def _plan_float(b: Binding, scratch: Callable[..., Array]) -> Run:
     y = b.y[0]
-    packed = _packed(b, lambda: pack(b.xi(1), _groups(b), compute_type(y)))
+    packed = _packed(b, lambda o: pack(b.xi(1), _groups(b), compute_type(y), o))
     activation = b.options.fused_activation_function
 
     def outputs(most: int) -> Outputs:
@@ -89,7 +94,7 @@ def _plan_float(b: Binding, scratch: Callable[..., Array]) -> Run:
 def _plan_integer(b: Binding, scratch: Callable[..., Array]) -> Run:
     x, y = b.input(0), b.y[0]
     values = weight_values(b.input(1), b.xi(1))
-    packed = _packed(b, lambda: pack_integers(values, _groups(b), *x.dtype.range()))
+    packed = _packed(b, lambda o: pack_integers(values, _groups(b), *x.dtype.range(), o))
     units = y.shape[3]
     sums = values.reshape(units, -1).sum(axis=1)
     scale = scaling(b, x, b.input(1), sums, _bias(b), units)
@@ -107,7 +112,7 @@ def _plan_hybrid(b: Binding, scratch: Callable[..., Array]) -> Run:
     asymmetric = _groups(b) != 1 or bool((scales != scales[0]).any())
     rows = x.reshape(x.shape[0], -1)
     quantizer = RowQuantizer(scratch, rows.shape, asymmetric)
-    packed = _packed(b, lambda: pack(hybrid_values(b.xi(1)), _groups(b), np.float32))
+    packed = _packed(b, lambda o: pack(hybrid_values(b.xi(1)), _groups(b), np.float32, o))
     activation = b.options.fused_activation_function
 
     def outputs(most: int) -> Outputs:

@@ -21,7 +21,7 @@ from ._convolution import (
     weight_scales,
     weight_values,
 )
-from ._convolve import Packed, pack_integers, product
+from ._convolve import Packed, order_for, pack_integers, product
 from ._hybrid import RowQuantizer
 from ._quant import activation_range, float_activation_range
 from ._requantize import Requantizer, Scaling, Tiler, activate
@@ -38,6 +38,10 @@ _TYPES = {
     DType.INT8: SMALL,
     DType.INT16: (*SMALL, DType.INT16),
 }
+
+
+# a product that is not cut along its depth
+_WHOLE = (slice(None),)
 
 
 def _infer(node: NodeSpec) -> list[Shape]:
@@ -145,7 +149,7 @@ def _plan_float(b: Binding, scratch: Callable[..., Array]) -> Run:
             partial(np.copyto, x, _matrices(b)[0]),
             partial(np.copyto, weights, _dense(b).T),
         ]
-    steps += [partial(np.matmul, x, weights, out=out), *_finish_float(b, scratch, out)]
+    steps += product(x, weights, out, _WHOLE, None, scratch) + _finish_float(b, scratch, out)
     if out is not y:
         steps.append(partial(np.copyto, y, out, casting="unsafe"))
     return sequence(steps)
@@ -164,9 +168,10 @@ def _plan_integer(b: Binding, scratch: Callable[..., Array]) -> Run:
     values = _unshuffled(b) if _shuffled(b) else weight_values(b.input(1), _dense(b))
 
     def make() -> Packed:
-        return pack_integers(values, 1, *spec.dtype.range(), order="F")
+        return pack_integers(values, 1, *spec.dtype.range(), order)
 
-    packed = b.once("weights", make) if b.input(1).const is not None else make()
+    order = order_for(len(x))
+    packed = b.once("weights " + order, make) if b.input(1).const is not None else make()
     scale = _scaling(b, values)
     sums = scratch(y.shape, packed.sum_dtype)
     part = scratch(y.shape, packed.dtype) if len(packed.cuts) > 1 else None
@@ -176,7 +181,7 @@ def _plan_integer(b: Binding, scratch: Callable[..., Array]) -> Run:
         [
             *_shuffle_input(b, x),
             partial(np.copyto, rows, x),
-            *product(rows, packed.groups[0], sums, packed.cuts, part),
+            *product(rows, packed.groups[0], sums, packed.cuts, part, scratch),
             *requantizer.setup,
             *requantizer.steps(sums, y),
         ]
@@ -237,7 +242,7 @@ def _plan_hybrid(b: Binding, scratch: Callable[..., Array]) -> Run:
     return sequence(
         [
             partial(quantizer, x),
-            partial(np.matmul, quantizer.values, values.T, out=y),
+            *product(quantizer.values, values.T, y, _WHOLE, None, scratch),
             *(partial(np.multiply, y, s, out=y) for s in scales),
             *_finish_float(b, scratch, y),
         ]
