@@ -27,8 +27,9 @@ def check_handle(node: Node) -> Tensor:
 
 
 def resource(node: Node, kind: type[R]) -> R:
-    """What the handle at input 0 refers to, which must be a `kind`."""
-    held = check_handle(node).array.reshape(-1)[0]
+    """What the handle at input 0, which `check_handle` has passed, refers to: a `kind`."""
+    handle = node.inputs[0]
+    held = handle.array.item() if handle is not None else None
     if not isinstance(held, kind):
         got = "nothing" if held is None else f"a {type(held).__name__.lower()}"
         raise OpError(

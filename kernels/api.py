@@ -279,6 +279,10 @@ class Subgraph(Protocol):
         """Names of its operators, in order: the body of a reduction may be one known function."""
         ...
 
+    def reads_input(self, i: int) -> bool:
+        """Whether a node reads input `i`, or it is an output too."""
+        ...
+
     def resize_input(self, i: int, shape: Sequence[int]) -> None:
         """Takes effect with the next `allocate`."""
         ...

@@ -6,13 +6,14 @@ out. Where a branch or a loop settles no shape beforehand, the node's outputs ar
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from .api import Context, Node, OpError, Registration, Subgraph, Tensor
-from .types import DType
+from .api import Context, Node, OpError, Registration, Run, Subgraph, Tensor
+from .types import Array, DType
 
 Tensors = Sequence["Tensor | None"]
 
@@ -45,9 +46,13 @@ def _copy(source: Tensors, target: Sequence[Tensor]) -> None:
     for a, b in zip(source, target, strict=True):
         if a is None or a is b:
             continue
-        value = a.array
-        # a scalar and one element in a row stand for each other
-        np.copyto(b.array, value if value.shape == b.shape else value.reshape(b.shape))
+        np.copyto(b.array, _as_shaped(a, b))
+
+
+def _as_shaped(a: Tensor, b: Tensor) -> Array:
+    """The value of a in the shape of b: a scalar and one element in a row are the same."""
+    value = a.array
+    return value if value.shape == b.shape else value.reshape(b.shape)
 
 
 def _give(context: Context, source: Sequence[Tensor], target: Sequence[Tensor]) -> None:
@@ -163,6 +168,7 @@ class _Loop:
 
     staged = False  # the state passes through the node's outputs
     dynamic = False  # ... and may change its shape
+    asked: Sequence[int] = ()  # the variables that the condition reads
 
 
 def _init_loop(context: Context, options: Any) -> _Loop:
@@ -193,6 +199,7 @@ def _prepare_while(context: Context, node: Node) -> None:
     )
     moved = any(b is a for i, b in enumerate(after) for j, a in enumerate(before) if i != j)
     loop.staged = loop.dynamic or moved
+    loop.asked = [i for i in range(len(state)) if cond.reads_input(i)]
     for a, b, output in zip(before, after, node.outputs, strict=True):
         if loop.dynamic and a is not b:
             context.set_dynamic(output)
@@ -216,32 +223,75 @@ def _verdict(cond: Subgraph, read: bool = True) -> bool:
     result = cond.outputs[0]
     if result.dtype is not DType.BOOL or result.spec.size != 1:
         raise OpError(f"the condition gives {result.spec}; taken: one bool")
-    return bool(result.array.reshape(-1)[0]) if read else False
+    return bool(result.array.item()) if read else False
 
 
 def _while(context: Context, node: Node) -> None:
     cond, body = _loop_subgraphs(context, node)
     loop: _Loop = node.user_data
-    state: Sequence[Tensor] = _present(node)
+    state = _present(node)
     _shape(cond, state)
     _shape(body, state)
+    if loop.dynamic or cond.outputs[0].is_dynamic:
+        _while_dynamic(context, node, cond, body, state)
+    else:
+        _while_static(node, loop, cond, body, state)
+
+
+def _while_dynamic(
+    context: Context, node: Node, cond: Subgraph, body: Subgraph, state: Sequence[Tensor]
+) -> None:
+    """The subgraphs take the shapes of the state before each run."""
     while True:
         _copy(state, cond.inputs)
         cond.invoke()
         if not _verdict(cond):
             break
-        if loop.dynamic:
-            _shape(body, state)
+        _shape(body, state)
         _copy(state, body.inputs)
         body.invoke()
-        state = body.outputs
-        if loop.staged:
-            _give(context, state, node.outputs)
-            state = node.outputs
-        if loop.dynamic:
-            _shape(cond, state)
+        _give(context, body.outputs, node.outputs)
+        state = node.outputs
+        _shape(cond, state)
     if state is not node.outputs:
         _give(context, state, node.outputs)
+
+
+def _while_static(
+    node: Node, loop: _Loop, cond: Subgraph, body: Subgraph, state: Sequence[Tensor]
+) -> None:
+    """Every array stays where it is, so all copies are settled before the loop."""
+    asked, asked_of = [state[i] for i in loop.asked], [cond.inputs[i] for i in loop.asked]
+    verdict = cond.outputs[0].array
+    _copy(asked, asked_of)
+    cond.invoke()
+    if not verdict.item():
+        _copy(state, node.outputs)
+        return
+    _copy(state, body.inputs)
+    results = node.outputs if loop.staged else body.outputs
+    after = _copies(body.outputs, node.outputs) if loop.staged else []
+    after += _copies([results[i] for i in loop.asked], asked_of)
+    before = _copies(results, body.inputs)
+    while True:
+        body.invoke()
+        for copy in after:
+            copy()
+        cond.invoke()
+        if not verdict.item():
+            break
+        for copy in before:
+            copy()
+    _copy(results, node.outputs)
+
+
+def _copies(source: Sequence[Tensor], target: Sequence[Tensor]) -> list[Run]:
+    """`_copy` to tensors of fixed arrays, to be called again and again."""
+    return [
+        functools.partial(np.copyto, b.array, _as_shaped(a, b))
+        for a, b in zip(source, target, strict=True)
+        if a is not b
+    ]
 
 
 def _loop_op(name: str) -> Registration:

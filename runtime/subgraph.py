@@ -146,6 +146,12 @@ class LiveSubgraph(LiveContext):
     def ops(self) -> Sequence[str]:
         return [node.op for node in self.nodes]
 
+    def reads_input(self, i: int) -> bool:
+        index = self.input_indices[i]
+        if index in self.output_indices:
+            return True
+        return any(t is not None and t.index == index for node in self.nodes for t in node.inputs)
+
     def resize_input(self, i: int, shape: Sequence[int]) -> None:
         self.resize_tensor(self.input_indices[i], shape)
 
