@@ -30,16 +30,8 @@ def _bind_tile(b: Binding) -> Run | None:
     if not y.size:
         return None
     # y as [m0, d0, m1, d1, ...], over which x broadcasts
-    pairs = [(size // d, d) for size, d in zip(y.shape, x.shape, strict=True)]
-    # joined pairs keep the view within numpy's limit of dimensions
-    while len(pairs) > 8:
-        i = next((i for i in range(len(pairs) - 1, 0, -1) if pairs[i][0] == 1), None)
-        if i is None:
-            break
-        (m, d), (_, e) = pairs[i - 1 : i + 1]
-        pairs[i - 1 : i + 1] = [(m, d * e)]
-    view = y.reshape([n for pair in pairs for n in pair])
-    return copy(view, x.reshape([n for _, d in pairs for n in (1, d)]))
+    pairs = [n for size, d in zip(y.shape, x.shape, strict=True) for n in (size // d, d)]
+    return copy(y.reshape(pairs), x.reshape([n for d in x.shape for n in (1, d)]))
 
 
 def _broadcast(node: NodeSpec | Binding, x: TensorSpec, shape: Shape) -> Shape:
