@@ -12,6 +12,7 @@ from ._elementwise import BLOCK, in_blocks
 from ._inverse_sqrt import inverse_sqrt
 from ._lut import saturate
 from ._quant import multiply_by_quantized_multiplier
+from ._rows import row_sums
 from ._widen import FLOATS, in_float32
 from .api import Bind, Binding, NodeSpec, OpError, Registration, Run, Shape, op, take
 from .types import Array, DType
@@ -53,12 +54,14 @@ def _bind_l2(b: Binding) -> Run | None:
 
 def _l2_floats(depth: int, x: Array, y: Array, work: Array, row: Array) -> Run:
     source, target, squares = (a.reshape(-1, depth) for a in (x, y, work))
-    norm = row[: source.shape[0]].reshape(-1, 1)
+    total = row[: source.shape[0]]
+    norm = total.reshape(-1, 1)
+    sums = row_sums(squares, total)
     least, most = np.array(1e-6, y.dtype), np.array(np.inf, y.dtype)
 
     def run() -> None:
         np.multiply(x, x, out=work)
-        np.add.reduce(squares, axis=1, keepdims=True, out=norm)
+        sums()
         np.sqrt(norm, out=norm)
         norm.clip(least, most, norm)
         np.divide(source, norm, out=target)

@@ -87,17 +87,19 @@ def _requantize_block(x: TensorSpec, y: TensorSpec, source: Array, target: Array
 
 
 def _bind_affine(b: Binding) -> Run | None:
-    """round(x / scale) + zero point, halves away from zero, saturated; NaN gives stored 0."""
+    """round(x / scale) + zero point, halves away from zero, saturated; NaN gives the zero point."""
     spec = b.outputs[0]
     low, high = (np.array(v, np.float32) for v in spec.dtype.range())
     if spec.quant is not None and spec.quant.per_axis:
         scale, zero = (_along_axis(a, spec) for a in (spec.quant.scale, spec.quant.zero_point))
-        work = b.scratch(b.y[0].shape, np.float32)
-        nudge = b.scratch(b.y[0].shape, np.float32)
-        return _quantize_block(scale, zero, low, high, b.xi(0), b.y[0], work, nudge)
+        shape = b.y[0].shape
+        work = [b.scratch(shape, t) for t in (np.float32, np.float32, np.int32)]
+        return _quantize_block(scale, zero, low, high, b.xi(0), b.y[0], *work)
     scale, zero = (np.array(v, np.float32) for v in (spec.scale, spec.zero_point))
     make = partial(_quantize_block, scale, zero, low, high)
-    return in_blocks(b, (b.xi(0), b.y[0]), make, (np.float32, np.float32))
+    # an 8-bit result less its zero point fits 16 bits, whose arithmetic is the fastest
+    whole = np.int32 if spec.dtype is DType.INT16 else np.int16
+    return in_blocks(b, (b.xi(0), b.y[0]), make, (np.float32, np.float32, whole))
 
 
 def _along_axis(values: Array, spec: TensorSpec) -> Array:
@@ -116,23 +118,27 @@ def _quantize_block(
     y: Array,
     work: Array,
     nudge: Array,
+    whole: Array,
 ) -> Run:
     sign = np.array(0x80000000, np.uint32)
     # the greatest float below one half: with it, adding and cutting off rounds every float32
     half = np.nextafter(np.float32(0.5), np.float32(0)).reshape(1).view(np.uint32)[0]
     bits, nudge_bits, half_bits = work.view(np.uint32), nudge.view(np.uint32), np.array(half)
-    clip, shifted = work.clip, bool(zero.any())
+    clip, shifted, shift = work.clip, bool(zero.any()), zero.astype(whole.dtype)
+    bottom, top = low - zero, high - zero
 
     def run() -> None:
         np.divide(x, scale, out=work)
         np.bitwise_and(bits, sign, out=nudge_bits)
         np.bitwise_or(nudge_bits, half_bits, out=nudge_bits)
         np.add(work, nudge, out=work)
-        if shifted:
-            np.trunc(work, out=work)
-            np.add(work, zero, out=work)
-        clip(low, high, work)
-        np.copyto(y, work, casting="unsafe")
+        clip(bottom, top, work)
+        if not shifted:
+            np.copyto(y, work, casting="unsafe")
+            return
+        np.copyto(whole, work, casting="unsafe")
+        np.add(whole, shift, out=whole)
+        np.copyto(y, whole, casting="unsafe")
 
     return run
 
