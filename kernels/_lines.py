@@ -26,9 +26,11 @@ if TYPE_CHECKING:
 _EXACT = 1 << 24
 # nudges that are tried: of the multiplier, in units in the last place, and of the constant, in
 # parts of a 600th of an accumulator step (255 steps leave it about a 255th to lie in)
-_TRIED = sorted(
-    itertools.product(range(-2, 3), range(-4, 5)), key=lambda t: abs(t[0]) * 2 + abs(t[1])
+_TRIED = np.array(
+    sorted(itertools.product(range(-2, 3), range(-4, 5)), key=lambda t: abs(t[0]) * 2 + abs(t[1]))
 )
+# most channels are done after a few of them
+_ROUNDS = ((0, 1), (1, 9), (9, len(_TRIED)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,9 +90,13 @@ def _steps(scaling: Scaling, q: Array, shift: Array) -> Array:
     # the second rounding sends halves away from zero
     half = np.int64(1) << np.maximum(right - 1, 0)
     first = np.where(right > 0, (2 * result - 1) * half + (result <= 0), result)
-    first = np.clip(first, -(1 << 31), 1 << 31)
-    # the first one sends them up
-    return np.asarray(-((-((first << 31) - (1 << 30))) // (np.maximum(q, 1) << left)))
+    first = np.clip(first, -(1 << 27), 1 << 27)  # beyond all accumulators
+    # the first one sends them up: x * q + 2^30 >= first * 2^31
+    least, q = (first << 31) - (1 << 30), np.maximum(q, 1) << left
+    # float64 divides much faster than integers do, and is off by one at most
+    x = np.ceil(least / q).astype(np.int64)
+    over = x * q - least
+    return np.asarray(x + (over < 0) - (over >= q))
 
 
 class _Search:
@@ -111,25 +117,38 @@ class _Search:
         m, c = multiplier.astype(np.float32), ideal.astype(np.float32)
         proved = np.zeros(m.size, np.bool_)
         left = np.arange(m.size)
-        for ulps, part in _TRIED:
-            tried_m = (multiplier[left].astype(np.float32).view(np.int32) + ulps).view(np.float32)
-            tried_c = (ideal[left] + part / 600 * multiplier[left]).astype(np.float32)
-            good = self._holds(left, tried_m, tried_c)
-            m[left[good]], c[left[good]] = tried_m[good], tried_c[good]
-            proved[left[good]] = True
-            left = left[~good]
+        for start, stop in _ROUNDS:
+            again = []
+            for some in np.array_split(left, -(-left.size * (stop - start) // 512) or 1):
+                found = self._try(some, multiplier[some], ideal[some], _TRIED[start:stop])
+                good, tried_m, tried_c = found
+                m[some[good]], c[some[good]] = tried_m[good], tried_c[good]
+                proved[some[good]] = True
+                again.append(some[~good])
+            left = np.concatenate(again)
             if not left.size:
                 break
         return m, c, proved
 
-    def _holds(self, kinds: Array, m: Array, c: Array) -> Array:
-        steps, counts = self._steps[:, kinds], self._counts[:, kinds]
-        right = self._evaluate(steps, m, c) >= self._values
-        right &= self._evaluate(steps - 1, m, c) < self._values
-        return np.asarray((right | ~counts).all(axis=0))
+    def _try(
+        self, kinds: Array, multiplier: Array, ideal: Array, nudges: Array
+    ) -> tuple[Array, Array, Array]:
+        """Which kinds some nudge suits, and the multipliers and constants of the first such."""
+        ulps, parts = nudges.T[:, :, None, None]
+        m = (multiplier.astype(np.float32).view(np.int32) + ulps.astype(np.int32)).view(np.float32)
+        c = (ideal + parts / 600 * multiplier).astype(np.float32)
+        steps = self._steps[:, kinds]
+        right = self._evaluate(steps.astype(np.float32), m, c) >= self._values
+        right &= self._evaluate((steps - 1).astype(np.float32), m, c) < self._values
+        good: Array = np.all(right | ~self._counts[:, kinds], axis=1)
+        first, column = good.argmax(axis=0), np.arange(kinds.size)
+        return good[first, column], m[first, 0, column], c[first, 0, column]
 
     def _evaluate(self, x: Array, m: Array, c: Array) -> Array:
-        v = x.astype(np.float32) * m
+        """Results [nudges, steps, kinds]."""
+        v = x * m
         if not self._signed:
-            return np.asarray(np.trunc(v + c))
-        return np.asarray(np.rint(v + np.minimum(np.maximum(v, -c), c)))
+            v += c
+            return np.asarray(np.trunc(v, out=v))
+        v += np.minimum(np.maximum(v, -c), c)
+        return np.asarray(np.rint(v, out=v))

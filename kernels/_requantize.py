@@ -194,7 +194,7 @@ class Requantizer:
         self._patch: _Patch | None = None
         self._form: Form | None = None
         lines = None
-        if dtype == np.float32 and rows * scaling.offset.size >= _WORTH_PROOF:
+        if dtype == np.float32 and _worth_proof(rows, scaling):
             lines = find_lines(scaling, bound)
         if lines is not None and 8 * np.count_nonzero(~lines.proved) <= lines.proved.size:
             self._form = _Float32(self._tiler, scratch, scaling, lines)
@@ -225,8 +225,12 @@ class Requantizer:
         y[...] = self._scaling.apply(accumulators.reshape(-1, self._tiler.channels)).reshape(-1)
 
 
-# elements from which on the search for float32 constants pays
-_WORTH_PROOF = 1 << 14
+def _worth_proof(rows: int, scaling: Scaling) -> bool:
+    """Whether the search for float32 constants, some microseconds for each multiplier, pays."""
+    if rows * scaling.q.size < 1 << 14:
+        return False
+    uniform = (scaling.q == scaling.q[0]).all() and (scaling.shift == scaling.shift[0]).all()
+    return rows >= 128 or bool(uniform)
 
 
 class Form(Protocol):
