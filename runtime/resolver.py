@@ -5,16 +5,24 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ..kernels.api import Registration
 from ..kernels.builtins import BUILTINS, CUSTOMS, find_builtin, find_custom
 from . import schema
 
-# The builtin operators of the schema by name and number.
-BuiltinOperator = enum.IntEnum(  # type: ignore[misc]
-    "BuiltinOperator", {name: number for number, name in enumerate(schema.BUILTINS)}
-)
+if TYPE_CHECKING:
+
+    class _ByName(enum.EnumMeta):
+        def __getattr__(cls, name: str) -> BuiltinOperator: ...
+
+    class BuiltinOperator(enum.IntEnum, metaclass=_ByName):
+        """The builtin operators of the schema by name and number: `BuiltinOperator.ADD` is 0."""
+
+else:
+    BuiltinOperator = enum.IntEnum(
+        "BuiltinOperator", {name: number for number, name in enumerate(schema.BUILTINS)}
+    )
 _KNOWN = frozenset(schema.BUILTINS)
 Op = str | int
 

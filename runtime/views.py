@@ -13,6 +13,8 @@ import numpy as np
 from ..kernels.types import Array
 from .tensor import LiveTensor
 
+MOST_FORGOTTEN = 64  # views that may be gone before the list is cleared of them
+
 
 class _Lent:
     """The base of a live view. It lives as long as the view or any slice of it, and keeps the
@@ -34,6 +36,8 @@ class Views:
 
     def lend(self, tensor: LiveTensor) -> Array:
         """A view of the tensor's memory."""
+        if len(self._lent) >= MOST_FORGOTTEN:
+            self._held()
         array = tensor.array
         if array.dtype == object:
             view = array.view()

@@ -115,6 +115,14 @@ def test_a_view_in_a_dead_cycle_is_not_held() -> None:
     interpreter.invoke()
 
 
+def test_views_that_are_gone_are_forgotten() -> None:
+    interpreter = ready(toy_models.flexible_batch())
+    view = interpreter.tensor(0)
+    for _ in range(1000):
+        view()[0, 0, 0] = 1
+    assert len(interpreter._views._lent) < 100
+
+
 def test_views_of_two_tensors_are_both_named() -> None:
     interpreter = ready(toy_models.add())
     held = [interpreter.tensor(0)(), interpreter.tensor(1)()]

@@ -313,3 +313,39 @@ def test_variables_are_reset_by_reallocation_alike() -> None:
     for interpreter in (ours, theirs):
         interpreter.allocate_tensors()
     invoke()
+
+
+SCRIPT = """
+import numpy as np
+from {module} import Interpreter, OpResolverType, load_delegate
+
+interpreter = Interpreter(
+    model_content=content,
+    num_threads=1,
+    experimental_op_resolver_type=OpResolverType.BUILTIN_REF,
+)
+input_details = interpreter.get_input_details()
+output_details = interpreter.get_output_details()
+interpreter.resize_tensor_input(input_details[0]["index"], [2, 2, 2])
+interpreter.allocate_tensors()
+input_details = interpreter.get_input_details()
+data = np.arange(np.prod(input_details[0]["shape"])) - 3
+data = data.reshape(input_details[0]["shape"]).astype(input_details[0]["dtype"])
+interpreter.set_tensor(input_details[0]["index"], data)
+interpreter.invoke()
+results = [interpreter.get_tensor(d["index"]).tolist() for d in output_details]
+view = interpreter.tensor(input_details[0]["index"])
+view().fill(-1)
+interpreter.invoke()
+results.append(interpreter.tensor(output_details[0]["index"])().tolist())
+results.append([op["op_name"] for op in interpreter._get_ops_details()])
+"""
+
+
+def test_a_script_runs_with_one_changed_import() -> None:
+    results = []
+    for module in ("ai_edge_litert.interpreter", "litedelegate"):
+        names: dict[str, Any] = {"content": TOYS["flexible_batch"]}
+        exec(SCRIPT.format(module=module), names)
+        results.append(names["results"])
+    assert results[0] == results[1]
