@@ -24,7 +24,7 @@ from ._lstm_fixed import (
 )
 from ._lstm_layout import Layout, Sizes, all_constant
 from ._quant import quantize_multiplier
-from ._recurrent import by_steps, rows
+from ._recurrent import by_steps, rows, stored
 from .api import Binding, NodeSpec, Run, require
 from .types import Array
 
@@ -69,7 +69,7 @@ def _build(b: Binding, at: Layout, s: Sizes, x: Array, out: Array, scratch: Scra
     exponent = cell_exponent(b, at)
 
     def stacked(inputs: Sequence[int]) -> Array:
-        return np.concatenate([b.xi(inputs[g]) for g in order])
+        return np.concatenate([stored(b, inputs[g]) for g in order])
 
     def gates(inputs: Sequence[int], source: float) -> tuple[Array, Array]:
         """(q, shift) for each gate and cell."""
@@ -203,7 +203,7 @@ def _output(
     pair = repeat([quantize_multiplier(float(real))], s.outputs)
     total = scratch(h.shape, np.float64)
     # the reference takes the zero point away twice, in effect: it is stored negated
-    product = Product(scratch, h.shape[0], b.xi(at.projection), bias, -zero, *pair)
+    product = Product(scratch, h.shape[0], stored(b, at.projection), bias, -zero, *pair)
     narrowed = narrow(scratch, hidden, -zero, product.values)
     product_steps = product.steps(total)
     clip = _quantized(b.options.proj_clip, b.outputs[0].scale, 127)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ._hybrid import HybridWeights, RowQuantizer
+from ._sparse import densify
 from .api import Binding
 from .types import Array
 
@@ -13,8 +14,8 @@ Weights = Array | HybridWeights
 
 
 def stored(b: Binding, i: int) -> Array:
-    """Weights as int8 or float32: old files call int8 weights uint8."""
-    array = b.xi(i)
+    """Weights, dense, as int8 or float32: old files call int8 weights uint8."""
+    array = b.xi(i) if b.input(i).sparsity is None else densify(b.input(i))
     return array.view("i1") if array.dtype == "u1" else array
 
 

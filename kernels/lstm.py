@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from . import _lstm_basic, _lstm_float, _lstm_integer
+from . import _lstm_basic, _lstm_float, _lstm_integer, _lstm_integer8
 from ._lstm_layout import (
     AUXILIARY_INPUT,
     BACKWARD,
@@ -33,8 +33,15 @@ def _infer_unidirectional(node: NodeSpec) -> list[Shape]:
     s = check(node, UNIDIRECTIONAL, batch, x.shape[-1])
     if x.dtype is DType.INT8:
         given = len(node.intermediates)
-        require(given == 5, f"{given} intermediate tensors; taken with int8: 5 (16-bit gates)")
-        _lstm_integer.cell_exponent(node, UNIDIRECTIONAL)
+        taken = (5, 12) if node.op == "LSTM" else (5,)
+        require(
+            given in taken,
+            f"{given} intermediate tensors; {node.op} has {' or '.join(map(str, taken))} with int8",
+        )
+        if given == 12:
+            _lstm_integer8.check(node, UNIDIRECTIONAL, s)
+        else:
+            _lstm_integer.cell_exponent(node, UNIDIRECTIONAL)
     return [(*x.shape[:-1], s.outputs)]
 
 
@@ -46,6 +53,8 @@ def _bind_unidirectional(b: Binding) -> Run:
         x, y = (sequence(a, b.options.time_major) for a in (x, y))
     s = sizes(b, UNIDIRECTIONAL)
     if x.dtype == np.int8:
+        if len(b.intermediates) == 12:
+            return _lstm_integer8.layer(b, UNIDIRECTIONAL, s, x, y)
         return _lstm_integer.layer(b, UNIDIRECTIONAL, s, x, y)
     return _lstm_float.layer(b, UNIDIRECTIONAL, s, x, None, y)
 

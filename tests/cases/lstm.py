@@ -297,6 +297,31 @@ def _integer(name: str, form: Sequence[bool], want: Any, state: Any, cell: Any) 
     )
 
 
+def eight_inputs() -> list[T | None]:
+    """No input gate, no peephole, layer normalisation and a projection."""
+    inputs = integer_inputs(True, False, True, True)
+    inputs[0] = T(inputs[0].array[0], scale=0.02, zero_point=3) if inputs[0] else None
+    inputs[19] = T(np.zeros((2, 4), np.int16), scale=2.0**-15, variable=True)
+    return inputs
+
+
+def eight_intermediates() -> list[T]:
+    values = np.zeros(1, np.int8)
+    return [T(values, scale=0.005 + 0.001 * k, zero_point=k % 5 - 2) for k in range(12)]
+
+
+def _eight(want: Any, state: Any, cell: Any) -> Case:
+    return Case(
+        "LSTM",
+        eight_inputs(),
+        {**FLOAT, "kernel_type": "FULL"},
+        [T(np.array(want, np.int8), scale=0.01, zero_point=-5)],
+        updated={18: np.array(state, np.int8), 19: np.array(cell, np.int16)},
+        intermediates=eight_intermediates(),
+        name="integer, 8-bit gate sums",
+    )
+
+
 def _basic() -> Case:
     depth, cells, batch = 3, 2, 2
     x, h, c = _floats(1, batch, depth), _floats(2, batch, cells), _floats(3, batch, cells)
@@ -417,6 +442,17 @@ CASES = [
         [[[-128, 2, -128], [-128, 3, -128]], [[-128, 3, -128], [-128, 2, -128]]],
         [[-128, 3, -128], [-128, 2, -128]],
         [[696, -47, -763, 78], [-1293, 2, 18, -506]],
+    ),
+    _eight(
+        [[-18, -16, -10], [-22, -13, -13]],
+        [[-18, -16, -10], [-22, -13, -13]],
+        [[6300, -437, -13049, -1804], [6183, -457, -10677, 987]],
+    ),
+    _refused(
+        17,
+        None,
+        "needs input 17, which is absent",
+        _eight([[0] * 3] * 2, [[0] * 3] * 2, [[0] * 4] * 2),
     ),
     _basic(),
     _basic_integer(),
