@@ -61,14 +61,15 @@ class LiveTensor:
         self.array_or_none: Array | None = const
         self.shape_signature: Shape | None = source.shape_signature if source is not None else None
         self.sparsity: Any = source.sparsity if source is not None and const is not None else None
-        self._source = source
+        self._source = source  # until its quantisation is asked for
         self._quant: Quantization | None = None
         self._spec: TensorSpec | None = None
 
     @property
     def quant(self) -> Quantization | None:
-        if self._quant is None and self._source is not None:
+        if self._source is not None:
             self._quant = self._source.quantization
+            self._source = None
         return self._quant
 
     @property
@@ -90,7 +91,13 @@ class LiveTensor:
     def spec_with_value(self) -> TensorSpec:
         """The spec with the present value as constant: for a shape rule that is asked at invoke."""
         return TensorSpec(
-            self.shape, self.dtype, self.quant, self.array_or_none, self.name, self.variable
+            self.shape,
+            self.dtype,
+            self.quant,
+            self.array_or_none,
+            self.name,
+            self.variable,
+            self.sparsity,
         )
 
     def set_shape(self, shape: Shape) -> None:
