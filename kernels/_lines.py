@@ -75,12 +75,7 @@ def find_lines(scaling: Scaling, bound: Array) -> Lines | None:
     m, c, proved = search.run(multiplier[first], ideal[first])
     m, c = m[which], c[which]
     proved = proved[which] & (bound + np.abs(offset) <= _EXACT)
-    # a channel of nothing but bias stores one value
-    fixed = bound == 0
-    value = scaling.apply(np.zeros(scaling.offset.shape, np.int64)) + base
-    offset = np.where(fixed, value, offset)
-    m, c = np.where(fixed, np.float32(1), m), np.where(fixed, np.float32(0 if signed else 0.5), c)
-    return Lines(signed, offset.astype(np.float32), m, c, proved | fixed, base)
+    return Lines(signed, offset.astype(np.float32), m, c, proved, base)
 
 
 def _steps(scaling: Scaling, q: Array, shift: Array) -> Array:

@@ -33,6 +33,7 @@ from .api import Run
 from .types import Array
 
 BLOCK = 1 << 15  # elements that go through all steps together
+_ROW = 1 << 10
 
 
 @functools.lru_cache(maxsize=64)
@@ -57,9 +58,11 @@ class Tiler:
             return self.constant(vector.flat[0], vector.dtype.name)
         if self.rows == 1:
             return vector
-        tile = self._scratch((self.rows, self.channels), vector.dtype)
-        self.setup.append(partial(np.copyto, tile, vector))
-        return tile.reshape(-1)
+        # by way of a longer row, since short ones are slow to copy
+        times = min(self.rows, max(1, _ROW // self.channels))
+        tile = self._scratch((-(-self.rows // times), times * self.channels), vector.dtype)
+        self.setup.append(partial(np.copyto, tile, np.tile(vector, times)))
+        return tile.reshape(-1)[: self.size]
 
     def operand(self, vector: Array) -> Array:
         """`tile`, or a number where all elements are equal: as fast in sums and products."""
@@ -139,6 +142,23 @@ class Scaling:
             scaled = multiply_by_quantized_multiplier(x, self.q, self.shift)
         return np.asarray(np.clip(scaled + self.zero, self.low, self.high), np.int64)
 
+    def without_fixed(self, bound: Array) -> Scaling:
+        """The same, but for channels of nothing but bias (bound 0), whose multiplier may be any:
+        here it is 1."""
+        fixed = bound == 0
+        if not fixed.any():
+            return self
+        value = self.apply(np.zeros(bound.shape, np.int64)) - self.zero
+        rounded = None if self.rounded is None else np.where(fixed, 1.0, self.rounded)
+        # the 64-bit form cuts q to 16 bits: 2^14 there is 2^30 here
+        return replace(
+            self,
+            q=np.where(fixed, 1 << 30, self.q),
+            shift=np.where(fixed, 1, self.shift),
+            offset=np.where(fixed, value, self.offset),
+            rounded=rounded,
+        )
+
     def factors(self) -> tuple[Array, Array]:
         """Real multipliers, and by how much the first rounding can move a product; float64."""
         if self.wide:
@@ -148,26 +168,23 @@ class Scaling:
         right = np.maximum(-self.shift, 0)
         return multiplier, np.where(right > 0, np.ldexp(0.5, -right), 0.0)
 
-    def exact(self, bound: int, folded: bool) -> bool:
-        """Whether float64 computes the result without rounding where it is not clamped.
+    def exact(self, bound: Array, folded: bool) -> Array:
+        """For which channels float64 computes the result without rounding where not clamped.
 
-        |accumulators| are <= bound. `folded`: the offset is multiplied by itself and added after
-        the accumulator, so that larger numbers occur.
+        |accumulators| are <= bound [channels]. `folded`: the offset is multiplied by itself and
+        added after the accumulator, so that larger numbers occur.
         """
-        if self.rounded is not None:
-            return False
         multiplier, _ = self.factors()
         precision = 15 if self.wide else 31
         fraction = precision - np.minimum(self.shift, 0)
-        largest = float(bound + np.abs(self.offset).max(initial=0))
+        largest = (bound + np.abs(self.offset)).astype(np.float64)
         top = np.full(multiplier.shape, 2.0 * max(-self.low, self.high) + 4)
         if folded:
             top = np.maximum(top, largest * multiplier)
         # a product has the bits of both factors; a sum reaches from its highest bit to its lowest
         factor = np.minimum(np.log2(np.maximum(top / np.maximum(multiplier, 1e-300), 1)), 53)
-        if largest > 2.0**52 or not (factor + precision <= 53).all():
-            return False
-        return bool((np.log2(top) + 1 + fraction <= 53).all())
+        fits = (largest <= 2.0**52) & (factor + precision <= 53)
+        return np.asarray(fits & (np.log2(top) + 1 + fraction <= 53))
 
 
 # trunc(x + copysign(this, x)) rounds every float64 half away from zero
@@ -190,22 +207,23 @@ class Requantizer:
         dtype: Any = np.float32,
     ) -> None:
         self.setup: list[Run] = []
-        self._tiler = Tiler(scratch, rows, scaling.offset.size)
-        self._patch: _Patch | None = None
+        self._scaling = scaling = scaling.without_fixed(bound)
+        self._tiler = tiler = Tiler(scratch, rows, scaling.offset.size)
         self._form: Form | None = None
+        right = np.ones(scaling.offset.shape, np.bool_)  # the channels that the form is right for
         lines = None
         if dtype == np.float32 and _worth_proof(rows, scaling):
             lines = find_lines(scaling, bound)
-        if lines is not None and 8 * np.count_nonzero(~lines.proved) <= lines.proved.size:
-            self._form = _Float32(self._tiler, scratch, scaling, lines)
-            if not lines.proved.all():
-                self._patch = _Patch(scratch, rows, scaling, bound, np.nonzero(~lines.proved)[0])
-        elif scaling.rounded is not None:
-            self._form = _Rounded(self._tiler, scratch, scaling, scaling.rounded)
-        elif scaling.exact(bound.max(initial=0), folded=False):
-            self._form = _Float64(self._tiler, scratch, scaling, int(bound.max(initial=0)))
-        self._scaling = scaling
-        self.setup += [*self._tiler.setup, *(self._patch.setup if self._patch else ())]
+        if scaling.rounded is not None:
+            self._form = _Rounded(tiler, scratch, scaling, scaling.rounded)
+        elif lines is not None and _mostly(lines.proved):
+            self._form, right = _Float32(tiler, scratch, scaling, lines), lines.proved
+        elif _mostly(exact := scaling.exact(bound, folded=False)):
+            self._form, right = _Float64(tiler, scratch, scaling, bound), exact
+        self._patch: _Patch | None = None
+        if not right.all():
+            self._patch = _Patch(scratch, rows, scaling, bound, np.nonzero(~right)[0])
+        self.setup += [*tiler.setup, *(self._patch.setup if self._patch else ())]
 
     def steps(self, accumulators: Array, y: Array) -> list[Run]:
         """Steps from `accumulators` to `y`, both [rows, channels] and contiguous."""
@@ -223,6 +241,11 @@ class Requantizer:
 
     def _by_integers(self, accumulators: Array, y: Array) -> None:
         y[...] = self._scaling.apply(accumulators.reshape(-1, self._tiler.channels)).reshape(-1)
+
+
+def _mostly(right: Array) -> bool:
+    """Whether the other channels are few enough to be worked out apart."""
+    return bool(8 * np.count_nonzero(~right) <= right.size)
 
 
 def _worth_proof(rows: int, scaling: Scaling) -> bool:
@@ -365,7 +388,7 @@ class _Float64:
     """The formula at the head of this file, all of its terms exact."""
 
     def __init__(
-        self, tiler: Tiler, scratch: Callable[..., Array], scaling: Scaling, bound: int
+        self, tiler: Tiler, scratch: Callable[..., Array], scaling: Scaling, bound: Array
     ) -> None:
         low, zero = scaling.low, scaling.zero
         multiplier, nudge = scaling.factors()
@@ -381,7 +404,7 @@ class _Float64:
             self._sign = scratch((size,), np.float64)
             self._sign_low, self._sign_high = tile(middle - nudge), tile(middle + nudge)
             nudge = np.zeros(1)
-        folded = scaling.exact(bound, folded=True)
+        folded = scaling.exact(bound, folded=True).all()
         constant = middle + nudge + (multiplier * scaling.offset if folded else 0.0)
         terms: list[tuple[Callable[..., Any], Array]] = [
             (np.multiply, multiplier),

@@ -112,8 +112,6 @@ def test_every_accumulator_of_a_proof(relu: bool) -> None:
 def test_a_channel_of_bias_alone() -> None:
     q, shift = quantize_multipliers(np.array([1e-9, 0.01]))
     scaling = Scaling(q, shift, np.array([1 << 30, 5]), 3, -128, 127)
-    lines = find_lines(scaling, np.array([0, 4000]))
-    assert lines is not None and lines.proved.all()
     accumulators = np.zeros((20_000, 2), np.int64)
     accumulators[:, 1] = np.arange(20_000) % 4001
     y = np.zeros(accumulators.shape, np.int8)
