@@ -68,16 +68,22 @@ class Described:
 
     @property
     def variables(self) -> dict[str, Any]:
-        """Copies of the variable tensors' values, by name: the state that one invoke leaves to the
-        next.
+        """Copies of the state that one invoke leaves to the next, by name.
+
+        Variable tensors, and what VAR_HANDLE names, where it has a value.
         """
         with self._guard.step("variables"):
-            return {
+            found = {
                 t.name: get_value(t)
                 for s in self._graph.subgraphs
                 for t in s.tensors
                 if t.variable and t.array_or_none is not None
             }
+            for resource in self._graph.resources.values():
+                value = getattr(resource, "value", None)
+                if isinstance(value, np.ndarray):
+                    found[resource.name] = value.copy()
+            return found
 
     @property
     def num_threads(self) -> int:

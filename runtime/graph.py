@@ -172,6 +172,19 @@ class Graph:
             dynamic=held("dynamic"),
         )
 
+    def reset_state(self) -> None:
+        """All that one invoke leaves to the next, back to what it was before the first.
+
+        Variable tensors get their first value, variables lose theirs, and CALL_ONCE runs again.
+        """
+        for subgraph in self.subgraphs:
+            subgraph.reset_variables()
+        for key, resource in list(self.resources.items()):
+            if key[0] == "initialised":
+                del self.resources[key]
+            elif hasattr(resource, "value"):
+                resource.value = None
+
     def close(self) -> None:
         """Frees every node's user data and lets go of the memory. May be called twice."""
         with self._free_lock:

@@ -266,7 +266,11 @@ class Interpreter(Described):
             self._graph.subgraphs[0].invoke()
 
     def reset_all_variables(self) -> None:
-        """Variable tensors back to their first value: zero, or the zero point of int8."""
+        """Variable tensors back to their first value: zero, or the zero point of int8.
+
+        As in TensorFlow Lite, what VAR_HANDLE names stays; `run(..., reset_variables=True)` resets
+        that too.
+        """
         with self._guard.step("reset_all_variables"):
             for subgraph in self._graph.subgraphs:
                 subgraph.reset_variables()
@@ -283,8 +287,9 @@ class Interpreter(Described):
         """One inference by name: sets the inputs, resizing them where need be; gives fresh arrays.
 
         The names are those of the signature (`signature_key`, the only one, or "serving_default"),
-        or else the tensors'. The outputs have the same kind of names as the inputs. Calls from
-        several threads take turns. ValueError for missing or unknown names; it lists them.
+        or else the tensors'. The outputs have the same kind of names as the inputs. With
+        `reset_variables` nothing is left of earlier calls. Calls from several threads take turns.
+        ValueError for missing or unknown names; it lists them.
         """
         call = Names(self._graph).call(inputs, signature_key)
         return self._call(call, "run", reset_variables)
@@ -310,8 +315,7 @@ class Interpreter(Described):
                     subgraph.resize_tensor(index, shape)
                 raise
             if reset_variables:
-                for each in self._graph.subgraphs:
-                    each.reset_variables()
+                self._graph.reset_state()
             for t, array in values:
                 check_shape(t, array)
                 np.copyto(writable(t), array)

@@ -115,6 +115,38 @@ def test_reset_variables_per_call() -> None:
     assert interpreter.run({"x": x}, reset_variables=True)["total"].tolist() == [1, 1]
 
 
+def stateful() -> bytes:
+    """A named variable: set to [10, 10] once, then added to in each call."""
+    from litedelegate import ModelBuilder
+
+    b = ModelBuilder()
+    main, init = b.subgraph("main"), b.subgraph("init")
+    handle = ("handle", (), "resource")
+    ten = init.constant("ten", np.full(2, 10, np.float32))
+    named = init.op("VAR_HANDLE", [], handle, shared_name="total")
+    init.op("ASSIGN_VARIABLE", [named, ten], [])
+    init.outputs()
+    x = main.input("x", (2,))
+    main.op("CALL_ONCE", [], [], init_subgraph_index=1)
+    named = main.op("VAR_HANDLE", [], handle, shared_name="total")
+    before = main.op("READ_VARIABLE", [named], ("before", (2,), "float32"))
+    after = main.op("ADD", [before, x], ("after", (2,), "float32"))
+    main.op("ASSIGN_VARIABLE", [named, after], [])
+    main.outputs(after)
+    return b.build()
+
+
+def test_named_variables_are_visible_and_reset_per_call() -> None:
+    interpreter = Interpreter(model_content=stateful())
+    assert interpreter.variables == {}
+    x = np.ones(2, np.float32)
+    assert [interpreter.run({"x": x})["after"][0] for _ in range(3)] == [11, 12, 13]
+    assert interpreter.variables["total"].tolist() == [13, 13]
+    interpreter.reset_all_variables()  # as in TensorFlow Lite: variable tensors alone
+    assert interpreter.run({"x": x})["after"][0] == 14
+    assert interpreter.run({"x": x}, reset_variables=True)["after"][0] == 11
+
+
 @custom_op("Count")
 def count(x: Any, state: Any) -> Any:
     state += x
