@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from ._shape import Values, copy, integers, known, like, rank_is, settled
+from numpy.lib.stride_tricks import as_strided
+
+from ._shape import Values, copies, copy, integers, known, like, rank_is, settled
 from .api import Binding, NodeSpec, OpError, Registration, Run, Shape, TensorSpec, op, take
-from .types import DType
+from .types import Array, DType
+
+# bytes from which on a transpose does not fit a core's cache, elements in a strip of it, and in a
+# row that is long enough to be read strip by strip; a row of so many bytes is a short one
+_LARGE, _STRIP, _ROW = 1 << 17, 64, 32
 
 
 def _permuted(node: NodeSpec, x: TensorSpec, perm: Values) -> Shape:
@@ -29,7 +35,36 @@ def _infer(node: NodeSpec) -> list[Shape | None]:
 
 
 def _bind(b: Binding) -> Run | None:
-    return settled(b, (1,), lambda: copy(b.y[0], b.xi(0).transpose(integers(b, 1))))
+    return settled(b, (1,), lambda: _turned(b.y[0], b.xi(0).transpose(integers(b, 1))))
+
+
+def _turned(y: Array, x: Array) -> Run:
+    """Copies a transposed view; where rows become long columns, in strips of these.
+
+    A strip is read while its lines are still in cache: up to three times faster. So is one column
+    after the other where there are few of them, as channels of an image.
+    """
+    if y.nbytes < _LARGE or x.strides[-1] == x.itemsize:
+        return copy(y, x)
+    shape, strides = [x.shape[0]], [x.strides[0]]
+    for n, stride in zip(x.shape[1:], x.strides[1:], strict=True):
+        # what lies one behind the other in both is one dimension
+        if strides[-1] == n * stride or n == 1:
+            shape[-1] *= n
+            strides[-1] = strides[-1] if n == 1 else stride
+        else:
+            shape.append(n)
+            strides.append(stride)
+    x, y = as_strided(x, shape, strides), y.reshape(shape)
+    row = max(n for n, s in zip(shape, strides, strict=True) if s == x.itemsize)
+    strip = shape[-1]
+    if strip * x.itemsize <= _ROW:
+        strip = 1
+    elif strip >= 2 * _STRIP and row >= _ROW:
+        strip = _STRIP
+    return copies(
+        [(y[..., i : i + strip], x[..., i : i + strip]) for i in range(0, shape[-1], strip)]
+    )
 
 
 def _infer_stablehlo(node: NodeSpec) -> list[Shape | None]:
@@ -39,7 +74,7 @@ def _infer_stablehlo(node: NodeSpec) -> list[Shape | None]:
 
 
 def _bind_stablehlo(b: Binding) -> Run | None:
-    return copy(b.y[0], b.xi(0).transpose(tuple(b.options.permutation)))
+    return _turned(b.y[0], b.xi(0).transpose(tuple(b.options.permutation)))
 
 
 OPS: dict[str, Registration] = {

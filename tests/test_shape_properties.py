@@ -257,3 +257,11 @@ def test_resize_is_the_same_in_bands_and_blocks(
     whole = run("RESIZE_BILINEAR", inputs, dtype(0), **options)
     monkeypatch.setattr(resize, "_BLOCK", 64)
     np.testing.assert_array_equal(run("RESIZE_BILINEAR", inputs, dtype(0), **options), whole)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int8, np.float64])
+@pytest.mark.parametrize("perm", [(1, 0, 2), (0, 2, 1), (2, 1, 0), (1, 2, 0)])
+def test_a_large_transpose_goes_by_strips(dtype: Any, perm: tuple[int, ...]) -> None:
+    x = np.random.default_rng(0).integers(0, 100, (70, 65, 90)).astype(dtype)
+    got = run("TRANSPOSE", [x, np.array(perm, np.int32)], dtype(0))
+    np.testing.assert_array_equal(got, np.ascontiguousarray(x.transpose(perm)))
