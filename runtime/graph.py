@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, MutableMapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Protocol
 
+import numpy as np
+
 from ..kernels.api import Registration
+from ..kernels.types import Array
 from .memory import Workspace
 from .model import Model
 from .node import LiveNode
@@ -158,8 +161,12 @@ class Graph:
                 t.nbytes for t in tensors if t.allocation == kind and t.array_or_none is not None
             )
 
+        seen: set[int] = set()
         packed = sum(
-            _bytes_of(v) for kept in self.weights.values() for k, v in kept.items() if k != "folded"
+            _bytes_of(v, self.model.data, seen)
+            for kept in self.weights.values()
+            for k, v in kept.items()
+            if k != "folded"
         )
         return Memory(
             arena=sum(s.arena_bytes for s in self.subgraphs if s.allocated),
@@ -206,11 +213,21 @@ class Graph:
             raise errors[0]
 
 
-def _bytes_of(value: Any) -> int:
-    if hasattr(value, "nbytes"):
-        return int(value.nbytes)
+def _bytes_of(value: Any, file: Array, seen: set[int]) -> int:
+    """Bytes of all arrays that hang on `value`, each once; views of the file are not ours."""
+    if id(value) in seen:
+        return 0
+    seen.add(id(value))
+    if isinstance(value, np.ndarray):
+        if isinstance(value.base, np.ndarray):
+            return _bytes_of(value.base, file, seen)
+        return 0 if np.may_share_memory(value, file) else value.nbytes
     if isinstance(value, tuple | list):
-        return sum(_bytes_of(v) for v in value)
-    if hasattr(value, "__dict__"):
-        return sum(_bytes_of(v) for v in vars(value).values() if hasattr(v, "nbytes"))
-    return 0
+        parts: Iterable[Any] = value
+    elif isinstance(value, dict):
+        parts = value.values()
+    elif is_dataclass(value):
+        parts = [getattr(value, f.name) for f in fields(value)]
+    else:
+        parts = getattr(value, "__dict__", {}).values()
+    return sum(_bytes_of(p, file, seen) for p in parts)

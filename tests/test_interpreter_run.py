@@ -394,6 +394,32 @@ def test_memory_figures() -> None:
     assert everything.memory.arena >= 11 * 4000
 
 
+def test_packed_weights_are_counted_once_and_views_of_the_file_not() -> None:
+    from dataclasses import dataclass
+
+    @dataclass(frozen=True, slots=True)
+    class Packed:
+        groups: tuple[Any, ...]
+        table: dict[str, Any]
+
+    def bind(b: Any) -> Any:
+        def make() -> Packed:
+            w = b.xi(1).astype(np.float64)
+            return Packed((w, w[1:], b.xi(1)), {"again": w, "more": np.zeros(3, np.int8)})
+
+        packed = b.once("weights", make)
+        return lambda: np.add(b.x[0], packed.groups[0], out=b.y[0], casting="same_kind")
+
+    from litedelegate import BuiltinOpResolver
+
+    resolver = BuiltinOpResolver()
+    op = Registration(infer=lambda node: [node.input(0).shape], bind=bind)
+    resolver.add_builtin("ADD", op)
+    interpreter = Interpreter(model_content=toy_models.chain(1, (1, 8)), op_resolver=resolver)
+    interpreter.run({"t0": np.zeros((1, 8), np.float32)})
+    assert interpreter.memory.packed == 8 + 3
+
+
 def test_profile() -> None:
     interpreter = Interpreter(model_content=toy_models.chain(4))
     x = np.zeros((1, 1000), np.float32)
