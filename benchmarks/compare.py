@@ -32,6 +32,7 @@ MEASURE = Path(__file__).with_name("measure.py")
 # a model counts towards the mean where the peer, without its default delegate, takes longer
 COUNTS_FROM_SECONDS = 1e-3
 BLAS_SETTINGS = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
+BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 Row = dict[str, Any]
 
 
@@ -92,7 +93,7 @@ def setup(args: argparse.Namespace, env: dict[str, str]) -> dict[str, Any]:
         "python": platform.python_version(),
         "numpy": version("numpy"),
         "peer": f"ai-edge-litert {version('ai-edge-litert')}",
-        "blas_settings": {k: env[k] for k in BLAS_SETTINGS if k in env},
+        "blas_settings": {k: env[k] for k in (*BLAS_SETTINGS, BLAS_THREADS) if k in env},
         "import_seconds": {
             "litedelegate": import_seconds("litedelegate", env),
             "peer": import_seconds("ai_edge_litert.interpreter", env),

@@ -77,7 +77,7 @@ def test_a_whole_comparison(root: Path, tmp_path: Path) -> None:
         assert good[which]["memory"] > good[which]["memory_before"] * 0.99 > 1e6
         assert min(good[which][phase] for phase in ("load", "allocate", "first")) > 0
         assert 0 < result["setup"]["import_seconds"][which] < 60
-    assert result["setup"]["blas_settings"] == {}
+    assert not {"OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"} & set(result["setup"]["blas_settings"])
     assert "InvalidModelError" in bad["steady"]["errors"]["litedelegate"]
     table = (tmp_path / "out.md").read_text()
     assert "| digits_int8 |" in table and "* broken: litedelegate: InvalidModelError" in table
