@@ -1,4 +1,8 @@
-"""Arithmetic on two tensors, with broadcasting: ADD, SUB, MUL, DIV, MAXIMUM, POW and their kin."""
+"""Arithmetic on two tensors, with broadcasting: ADD, SUB, MUL, DIV, MAXIMUM, POW and their kin.
+
+Infinite sums and products stay infinite. The reference clamps them to the greatest finite float,
+with XNNPACK they are infinite too; only DIV, where a zero is all it takes, follows the reference.
+"""
 
 from __future__ import annotations
 
@@ -381,12 +385,12 @@ OPS: Mapping[str, Registration] = {
         ),
         _row("ADD_N", _bind_add_n, (*FLOATS, *WIDE_INTEGERS), infer=_infer_add_n, inplace=(0,)),
         _row("ATAN2", _ufunc(np.arctan2), FLOATS, infer=_infer_atan2),
-        _row("STABLEHLO_ADD", _ufunc(np.add), _ALL),
+        _row("STABLEHLO_ADD", _ufunc(np.add), (*_ALL, DType.BOOL)),
         _row("STABLEHLO_SUBTRACT", _ufunc(np.subtract), _ALL),
-        _row("STABLEHLO_MULTIPLY", _ufunc(np.multiply), _ALL),
+        _row("STABLEHLO_MULTIPLY", _ufunc(np.multiply), (*_ALL, DType.BOOL)),
         _row("STABLEHLO_DIVIDE", _bind_div, _ALL),
-        _row("STABLEHLO_MAXIMUM", _bind_maximum, _NUMBERS, inplace=(1,)),
-        _row("STABLEHLO_MINIMUM", _bind_minimum, _NUMBERS, inplace=(1,)),
+        _row("STABLEHLO_MAXIMUM", _bind_maximum, (*_NUMBERS, DType.BOOL), inplace=(1,)),
+        _row("STABLEHLO_MINIMUM", _bind_minimum, (*_NUMBERS, DType.BOOL), inplace=(1,)),
         _row("STABLEHLO_POWER", _bind_stablehlo_power, (*FLOATS, *WIDE_INTEGERS, *BYTES)),
         _row("STABLEHLO_REMAINDER", _bind_remainder, _NUMBERS),
     )
