@@ -302,7 +302,14 @@ CUSTOM_FAMILIES: dict[str, tuple[str, ...]] = {
     "gradient": ("BroadcastGradientArgs",),
     "hadamard": ("aeq.hadamard_rotation",),
     "roll": ("Roll",),
-    "mediapipe": ("Convolution2DTransposeBias",),
+    "mediapipe": (
+        "Convolution2DTransposeBias",
+        "MaxPoolingWithArgmax2D",
+        "MaxUnpooling2D",
+        "Landmarks2TransformMatrix",
+        "TransformLandmarks",
+        "TransformTensorBilinear",
+    ),
 }
 
 BUILTINS = {name: family for family, names in FAMILIES.items() for name in names}

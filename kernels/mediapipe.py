@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from ._convolution import bind_planned
+from ._landmarks import crop_matrix, crop_matrix_1, sample, transform
 from ._outputs import FloatOutputs, Outputs
+from ._quant import float_activation_range
 from ._scatter import pack_transposed, scatter
-from ._window import Pair, sequence
+from ._window import Pair, Window, padding_before, sequence
 from .api import Binding, NodeSpec, OpError, Run, Shape, op, take
 from .types import Array, DType
 
@@ -97,8 +100,207 @@ def _plan_transposed(b: Binding, scratch: Callable[..., Array]) -> Run:
     )
 
 
+_ACTIVATIONS = {0: "NONE", 1: "RELU", 2: "RELU_N1_TO_1", 3: "RELU6"}
+_POOL = "padding, stride width, stride height, filter width, filter height, activation"
+
+
+def _pool(node: NodeSpec | Binding) -> tuple[str, Pair, Pair, str]:
+    """Padding, stride, filter size (height first) and activation of the options."""
+    padding, stride_w, stride_h, width, height, activation = _integers(node, 6, _POOL)
+    if padding not in _PADDINGS or activation not in _ACTIVATIONS:
+        raise OpError(
+            f"{node.op} with padding {padding} and activation {activation}; taken: padding 1 "
+            f"(SAME) or 2 (VALID), activations {list(_ACTIVATIONS)} ({', '.join(_names())})"
+        )
+    stride, size = (stride_h, stride_w), (height, width)
+    return _PADDINGS[padding], stride, size, _ACTIVATIONS[activation]
+
+
+def _names() -> list[str]:
+    return list(_ACTIVATIONS.values())
+
+
+def _pool_window(node: NodeSpec | Binding) -> Window:
+    padding, stride, size, _ = _pool(node)
+    x = node.input(0).shape
+    return Window.of(padding, (x[1], x[2]), size, stride)
+
+
+def _take_images(node: NodeSpec, inputs: int, rank: int = 4) -> None:
+    """All inputs and outputs are float32; input 0 has that rank."""
+    for i in range(inputs):
+        take(node, f"input {i}", node.input(i), DType.FLOAT32)
+    for y in node.outputs:
+        take(node, "the output", y, DType.FLOAT32)
+    if node.input(0).rank != rank:
+        raise OpError(
+            f"{node.op} version {node.version} takes a {rank}-dimensional input; got "
+            f"{list(node.input(0).shape)}"
+        )
+
+
+def _infer_pool(node: NodeSpec) -> list[Shape]:
+    _take_images(node, 1)
+    x = node.input(0).shape
+    shape = (x[0], *_pool_window(node).out, x[3])
+    return [shape, shape]
+
+
+def _bind_pool(b: Binding) -> Run:
+    """Largest value of each window, and its place in the window (plus 0.1, for safe truncation)."""
+    x, largest, places, window = b.xi(0), b.y[0], b.y[1], _pool_window(b)
+    low, high = float_activation_range(_pool(b)[3])
+    padded = b.scratch(window.padded_shape(x.shape[0], window.out[0], x.shape[3]))
+    lowest = np.finfo(np.float32).min
+    better = b.scratch(largest.shape, np.bool_)
+    steps = window.fill(x, slice(0, x.shape[0]), slice(0, window.out[0]), padded, lowest)
+    steps += [partial(largest.fill, lowest), partial(places.fill, 0.1)]
+    view = window.view(padded, window.out[0])
+    for tap in np.ndindex(*window.kernel):
+        values = view[:, :, :, tap[0], tap[1]]
+        place = np.float32(np.float32(tap[0] * window.kernel[1] + tap[1]) + np.float32(0.1))
+        steps += [
+            partial(np.greater, values, largest, out=better),
+            partial(np.copyto, largest, values, where=better),
+            partial(np.copyto, places, place, where=better),
+        ]
+    steps.append(partial(np.clip, largest, low, high, out=largest))
+    return sequence(steps)
+
+
+def _infer_unpool(node: NodeSpec) -> list[Shape]:
+    _take_images(node, 2)
+    x, places = node.input(0).shape, node.input(1).shape
+    if x != places:
+        raise OpError(f"{node.op}: values {list(x)} and indices {list(places)} differ in shape")
+    _, _, size, _ = _pool(node)
+    return [(x[0], x[1] * size[0], x[2] * size[1], x[3])]
+
+
+def _bind_unpool(b: Binding) -> Run:
+    """Each value goes to its place in its window, all else is 0."""
+    x, places, y = b.xi(0), b.xi(1), b.y[0]
+    padding, stride, size, _ = _pool(b)
+    del padding  # it is SAME, whatever the options say
+    height, width = y.shape[1:3]
+    top = padding_before(height, size[0], stride[0], 1, x.shape[1])
+    left = padding_before(width, size[1], stride[1], 1, x.shape[2])
+    image, row, column, channel = np.ix_(*(np.arange(d) for d in x.shape))
+
+    def run() -> None:
+        place = places.astype(np.int64)
+        # C's remainder and quotient, towards 0
+        down = np.trunc(place / size[1]).astype(np.int64)
+        r = row * stride[0] - top + down
+        c = column * stride[1] - left + (place - down * size[1])
+        inside = (r >= 0) & (r < height) & (c >= 0) & (c < width)
+        y.fill(0)
+        at = [np.broadcast_to(i, x.shape)[inside] for i in (image, r, c, channel)]
+        y[tuple(at)] = x[inside]
+
+    return run
+
+
+def _options(node: NodeSpec | Binding, *keys: str) -> dict[str, Any]:
+    """The FlexBuffer of the options, which must have these keys."""
+    found = node.options.flexbuffer()
+    missing = [k for k in keys if not isinstance(found, dict) or k not in found]
+    if missing:
+        raise OpError(f"{node.op}: the options lack {', '.join(missing)}")
+    return dict(found)
+
+
+def _infer_matrix(node: NodeSpec) -> list[Shape]:
+    first = node.version == 1
+    _take_images(node, 1, 4 if first else 3)
+    x = node.input(0)
+    o = _matrix_options(node)
+    indices = [o["left_rotation_idx"], o["right_rotation_idx"], *_subset(o, first)]
+    if x.size % 3 or not _subset(o, first) or not 0 <= min(indices) <= max(indices) < x.size // 3:
+        raise OpError(
+            f"{node.op}: landmarks {min(indices)} to {max(indices)} are asked for; {list(x.shape)} "
+            f"holds {x.size // 3} of 3 coordinates"
+        )
+    return [(1, 4, 4)]
+
+
+def _subset(o: Mapping[str, Any], first: bool) -> list[int]:
+    return list(o["subset" if first else "subset_idxs"])
+
+
+def _matrix_options(node: NodeSpec | Binding) -> dict[str, Any]:
+    keys = ["left_rotation_idx", "right_rotation_idx", "output_width", "output_height"]
+    if node.version == 1:
+        keys += ["subset", "bbox_size_multiplier", "landmarks_range"]
+        keys += ["input_width", "input_height"]
+    else:
+        keys += ["subset_idxs", "target_rotation_radians", "scale_x", "scale_y"]
+    o = _options(node, *keys)
+    positive = {k for k in o if k.startswith(("output", "input", "scale", "landmarks_range"))}
+    wrong = sorted(k for k in positive if not o[k] > 0)
+    if wrong:
+        raise OpError(f"{node.op}: {wrong[0]} is {o[wrong[0]]}; it must be above 0")
+    return o
+
+
+def _bind_matrix(b: Binding) -> Run:
+    o, y, landmarks = _matrix_options(b), b.y[0][0], b.xi(0).reshape(-1, 3)
+    make = crop_matrix_1 if b.version == 1 else crop_matrix
+
+    def run() -> None:
+        y[...] = make(landmarks.astype(np.float64), o)
+
+    return run
+
+
+def _infer_landmarks(node: NodeSpec) -> list[Shape]:
+    _take_images(node, 2, 4 if node.version == 1 else 3)
+    x, matrix = node.input(0), node.input(1)
+    dimensions = _dimensions(node)
+    if dimensions not in (2, 3) or x.shape[-1] % dimensions or matrix.size != 16:
+        raise OpError(
+            f"{node.op} moves points of 2 or 3 dimensions by 16 numbers; got {dimensions} "
+            f"dimensions, input {list(x.shape)} and matrix {list(matrix.shape)}"
+        )
+    return [x.shape]
+
+
+def _dimensions(node: NodeSpec | Binding) -> int:
+    if node.version == 1:
+        return int(_options(node, "dimensions", "scale")["dimensions"])
+    return node.input(0).shape[-1]
+
+
+def _bind_landmarks(b: Binding) -> Run:
+    scale = float(_options(b, "scale")["scale"]) if b.version == 1 else 1.0
+    points, y = (a.reshape(-1, _dimensions(b)) for a in (b.xi(0), b.y[0]))
+    return partial(transform, points, b.xi(1).reshape(4, 4), scale, y)
+
+
+def _infer_sample(node: NodeSpec) -> list[Shape]:
+    _take_images(node, 2)
+    x, matrix = node.input(0), node.input(1)
+    o = _options(node, "output_height", "output_width")
+    if x.shape[0] != 1 or matrix.size != 16:
+        raise OpError(
+            f"{node.op} takes one image and a matrix of 16 numbers; got {list(x.shape)} and "
+            f"{list(matrix.shape)}"
+        )
+    return [(1, int(o["output_height"]), int(o["output_width"]), x.shape[3])]
+
+
+def _bind_sample(b: Binding) -> Run:
+    return partial(sample, b.xi(0), b.xi(1).reshape(4, 4), b.version > 1, b.y[0])
+
+
 OPS = {
-    "Convolution2DTransposeBias": op(
-        "Convolution2DTransposeBias", _infer_transposed, _bind_transposed, custom=True
-    ),
+    r.name: r
+    for r in (
+        op("Convolution2DTransposeBias", _infer_transposed, _bind_transposed, custom=True),
+        op("MaxPoolingWithArgmax2D", _infer_pool, _bind_pool, custom=True),
+        op("MaxUnpooling2D", _infer_unpool, _bind_unpool, custom=True),
+        op("Landmarks2TransformMatrix", _infer_matrix, _bind_matrix, versions=(1, 2), custom=True),
+        op("TransformLandmarks", _infer_landmarks, _bind_landmarks, versions=(1, 2), custom=True),
+        op("TransformTensorBilinear", _infer_sample, _bind_sample, versions=(1, 2), custom=True),
+    )
 }
