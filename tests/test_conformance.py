@@ -26,6 +26,8 @@ def test_cases(folder: str) -> None:
             continue
         ran += 1
         result = run_case(case)
+        if "maximum supported dimension for an ndarray is 32" in result.reason:
+            continue  # numpy 2 has 64
         if result.ok and case in KNOWN:
             wrong.append(f"{case} passes, but tests/xfail/numpy.txt has it: {KNOWN[case]}")
         elif not result.ok and case not in KNOWN:
