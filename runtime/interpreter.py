@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 import weakref
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from types import TracebackType
@@ -17,7 +16,7 @@ from .delegate import find_delegates
 from .described import Described
 from .guard import Guard
 from .model import Model
-from .named import Call, Names, PositionalInputWarning
+from .named import Call, Names, warn_of_position
 from .resize import check_resize, explain
 from .resolver import MutableOpResolver, OpResolver
 from .settings import CustomOps, OpResolverType, Settings, check_keep, make_resolver
@@ -229,8 +228,9 @@ class Interpreter(Described):
         """Copies a value into an input (or a variable). ValueError where type or shape differ."""
         with self._guard.step("set_tensor"):
             tensor = self._tensor(tensor_index)
-            if self._alike is not None:
-                self._warn_of_position(tensor_index)
+            if self._alike is not None and tensor in self._alike:
+                warn_of_position(self._alike)
+                self._alike = None
             set_value(tensor, value, quantize=self._settings.quantize_inputs)
 
     def get_tensor(self, tensor_index: int, subgraph_index: int = 0) -> Any:
@@ -377,21 +377,6 @@ class Interpreter(Described):
         return (
             self._settings.dequantize_outputs
             and index in self._graph.subgraphs[subgraph_index].output_indices
-        )
-
-    def _warn_of_position(self, index: int) -> None:
-        """Once, where an input is set that another one could be taken for."""
-        pair = self._alike
-        if pair is None or index not in (pair[0].index, pair[1].index):
-            return
-        self._alike = None
-        warnings.warn(
-            f"inputs {pair[0].name!r} and {pair[1].name!r} have the same shape and type, so "
-            "nothing "
-            "notices when they are swapped; their order is the converter's. run({name: value}) and "
-            "get_signature_runner() take names.",
-            PositionalInputWarning,
-            stacklevel=3,
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -106,6 +107,17 @@ class Names:
         if len(self.signatures) > 1:
             text += f" Signatures: {_quoted(self.signatures)}; choose one with signature_key=."
         raise ValueError(text)
+
+
+def warn_of_position(pair: tuple[LiveTensor, LiveTensor]) -> None:
+    """Of `set_tensor` on one of two inputs that could be taken for each other."""
+    warnings.warn(
+        f"inputs {pair[0].name!r} and {pair[1].name!r} have the same shape and type, so nothing "
+        "notices when they are swapped; their order is the converter's. run({name: value}) and "
+        "get_signature_runner() take names.",
+        PositionalInputWarning,
+        stacklevel=3,
+    )
 
 
 def by_tensor_name(subgraph: LiveSubgraph, indices: Sequence[int]) -> dict[str, int]:
