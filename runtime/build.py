@@ -8,11 +8,11 @@ import os
 from collections.abc import Callable, Iterable, MutableMapping
 from typing import Any
 
+from .errors import NodeError
 from .graph import Graph, resolve
 from .model import InvalidModelError, Model
 from .resolver import OpResolver
 from .schema import VERSION
-from .subgraph import NodeError
 from .unresolved import describe_builtins
 
 

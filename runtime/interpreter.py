@@ -14,13 +14,14 @@ from ..kernels.types import Array
 from .build import build_graph, load_model, open_model
 from .delegate import find_delegates
 from .described import Described
+from .errors import NodeError
 from .guard import Guard
 from .model import Model
 from .named import Call, Names, warn_of_position
 from .resize import check_resize, explain
 from .resolver import MutableOpResolver, OpResolver
 from .settings import CustomOps, OpResolverType, Settings, check_keep, make_resolver
-from .subgraph import LiveSubgraph, NodeError
+from .subgraph import LiveSubgraph
 from .tensor import ARENA, LiveTensor
 from .values import check_shape, convert, get_value, readable, set_value, writable
 from .views import Views

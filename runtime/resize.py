@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .subgraph import LiveSubgraph, NodeError
+from .errors import NodeError
+from .subgraph import LiveSubgraph
 from .tensor import FOLDED, MMAP
 
 MOST_VALUES = 16

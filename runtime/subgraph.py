@@ -18,6 +18,7 @@ from ..kernels import api
 from ..kernels.api import NodeSpec, OpError, Run, Shape
 from ..kernels.types import Array
 from .context import LiveContext
+from .errors import NodeError, UnresolvedOpsError
 from .folding import fold, foldable
 from .lifetimes import Lifetimes
 from .memory import aligned, plan
@@ -37,20 +38,6 @@ if TYPE_CHECKING:
     from .graph import Graph
 
 MOST_BYTES = 1 << 46
-
-
-class NodeError(RuntimeError):
-    """A node failed; the text names it: `node` is its index, `op` its name."""
-
-    def __init__(self, text: str, subgraph: int, node: int, op: str) -> None:
-        super().__init__(text)
-        self.subgraph = subgraph
-        self.node = node
-        self.op = op
-
-
-class UnresolvedOpsError(RuntimeError):
-    """The model has operators that nobody knows; the text lists them all."""
 
 
 class LiveSubgraph(LiveContext):
