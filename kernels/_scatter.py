@@ -68,8 +68,8 @@ def scatter(
             steps.append(partial(np.matmul, source.reshape(-1, channels), matrix, out=flat))
             for ky in range(kernel[0]):
                 for kx in range(kernel[1]):
-                    rows_in, rows_out = _overlap(start, count, stride[0], ky - before[0], size[0])
-                    columns_in, columns_out = _overlap(0, width, stride[1], kx - before[1], size[1])
+                    rows_in, rows_out = overlap(start, count, stride[0], ky - before[0], size[0])
+                    columns_in, columns_out = overlap(0, width, stride[1], kx - before[1], size[1])
                     term = block[rows_in, columns_in, ky, kx]
                     if not term.size:
                         continue
@@ -83,7 +83,7 @@ def scatter(
     return steps
 
 
-def _overlap(start: int, count: int, stride: int, offset: int, size: int) -> tuple[slice, slice]:
+def overlap(start: int, count: int, stride: int, offset: int, size: int) -> tuple[slice, slice]:
     """Which of the inputs start ... start + count - 1 fall into the output at index * stride +
     offset: their slice from `start` on, and that of the outputs."""
     first = max(start, -(offset // stride))
