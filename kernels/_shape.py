@@ -163,10 +163,17 @@ def sequence(*runs: Run | None) -> Run | None:
 
 
 def settled(b: Binding, inputs: Sequence[int], make: Callable[[], Run | None]) -> Run | None:
-    """`make()` now, if the inputs whose values it reads are constant; else when these change."""
+    """`make()` now, if the inputs whose values it reads are constant; else when these change.
+
+    Values that `make` refuses are an error at invoke even where they are constant: the node may
+    stand in a branch, or in a loop over nothing, that never runs.
+    """
     specs = [b.optional(i) for i in inputs]
     if all(s is None or s.const is not None or s.size == 0 for s in specs):
-        return make()
+        try:
+            return make()
+        except OpError as error:
+            return failing(str(error))
     read = [b.xi(i) for i, s in zip(inputs, specs, strict=True) if s is not None]
     steps: dict[tuple[bytes, ...], Run | None] = {}
 
@@ -179,6 +186,15 @@ def settled(b: Binding, inputs: Sequence[int], make: Callable[[], Run | None]) -
         step = steps[key]
         if step is not None:
             step()
+
+    return run
+
+
+def failing(text: str) -> Run:
+    """What a node runs that is refused at invoke."""
+
+    def run() -> None:
+        raise OpError(text)
 
     return run
 

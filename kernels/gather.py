@@ -10,6 +10,7 @@ from ._places import Places, batch_starts, strides_of, window_offsets
 from ._shape import (
     INDEX,
     axis_of,
+    failing,
     in_range,
     like,
     size_of,
@@ -122,7 +123,7 @@ def _bind_gather_nd(b: Binding) -> Run | None:
     if y.size == 0:
         return None
     if x.size == 0:
-        raise OpError(f"GATHER_ND from the empty tensor {b.input(0).name!r}")
+        return failing(f"GATHER_ND from the empty tensor {b.input(0).name!r}")
     limits = np.array(x.shape[:depth], np.int64)
     points = indices.reshape(size_of(indices.shape[:-1]), depth)
 

@@ -64,3 +64,19 @@ def test_each_invoke_reads_its_indices(case: Any) -> None:
         got = interpreter.run({"x": X, **named})["y"]
         want = expected(*[np.array(v) if np.ndim(v) else v for v in indices])
         np.testing.assert_allclose(got, want, rtol=1e-6)
+
+
+def test_a_constant_index_outside_is_an_error_at_invoke_only() -> None:
+    """A branch or loop body that never runs may hold one, on an empty list."""
+    b = ModelBuilder()
+    g = b.subgraph()
+    index = [
+        g.constant(n, np.array([v], np.int32)) for n, v in (("begin", 4), ("end", 5), ("by", 1))
+    ]
+    options = {**_MASKS, "end_mask": 0, "offset": False, "shrink_axis_mask": 1}
+    x = g.input("x", X.shape)
+    g.outputs(g.op("STRIDED_SLICE", [x, *index], ("y", (4,), DType.FLOAT32), **options))
+    interpreter = Interpreter(model_content=b.build())
+    interpreter.allocate_tensors()
+    with pytest.raises(RuntimeError, match="index 4 in dimension 0 of 'x', shape \\[4, 4\\]"):
+        interpreter.run({"x": X})
