@@ -93,13 +93,29 @@ def _product(a: Any, b: Any) -> Any:
 def reciprocal(x: Any, integer_digits: int) -> tuple[Any, Any]:
     """(r, n) with 1/x = r * 2^-n: r in Q(0), for positive x (an array or an int) of that many
     integer digits."""
-    headroom_plus_one = 32 - x.bit_length() if isinstance(x, int) else leading_zeros(x)
-    shifted = ((x << headroom_plus_one) & 0xFFFFFFFF) - (1 << 31)
+    if isinstance(x, int):
+        headroom_plus_one: Any = 32 - x.bit_length()
+        normal = x << headroom_plus_one if headroom_plus_one >= 0 else x >> -headroom_plus_one
+    else:
+        headroom_plus_one = leading_zeros(x)
+        normal = x << np.maximum(headroom_plus_one, 0) >> np.maximum(-headroom_plus_one, 0)
+    shifted = (normal & 0xFFFFFFFF) - (1 << 31)
     return one_over_one_plus_x(shifted), integer_digits - headroom_plus_one
 
 
 def log_of_q12(x: Array) -> Array:
-    """Natural logarithm, in Q(5), of Q(12) values x >= 1."""
+    """Natural logarithm, in Q(5), of Q(12) values x >= 1.
+
+    Beyond the range of Q(12), where the reference overflows, it is taken in floating point.
+    """
+    beyond = x > INT32_MAX
+    if np.any(beyond):
+        real = np.log(np.asarray(x, np.float64) / (1 << 19)) * (1 << 26)
+        return np.where(beyond, np.rint(real).astype(np.int64), _log(np.minimum(x, INT32_MAX)))
+    return _log(x)
+
+
+def _log(x: Array) -> Array:
     log_2, sqrt_half, sqrt_sqrt_half = 1488522236, 1518500250, 1805811301
     alpha_n, alpha_d, alpha_i, alpha_f = 117049297, 127690142, 1057819769, 638450708
     bits = 6  # integer bits of the accumulator: one more than the result has, for headroom

@@ -200,16 +200,17 @@ def _byte_rows(
 ) -> Run:
     rows = _Rows(depth, x, below, work, turned)
     target, stored = rows.matrix, y.view(f"u{y.itemsize}")
-    bottom, top = np.array(0), np.array((1 << dtype.bits) - 1)
+    bottom, top, one = np.array(0), np.array((1 << dtype.bits) - 1), np.int64(1)
     sign = None if dtype is DType.UINT8 else np.array(1 << (dtype.bits - 1), stored.dtype)
 
     def run() -> None:
         inverse, over_unit = reciprocal(rows.totals(summands), 12)
-        exponent = over_unit + 31 - dtype.bits
+        # sums too great for any result above 0 would shift too far
+        exponent = np.minimum(over_unit + 31 - dtype.bits, 32)
         rows.look_up(powers)
         # two roundings in one, as floor((floor(u) + n) / m) = floor((u + n) / m)
         np.multiply(target, inverse, out=target)
-        np.add(target, (1 << 30) + (((1 << exponent) >> 1) << 31), out=target)
+        np.add(target, (1 << 30) + (one << (exponent + 30)), out=target)
         np.right_shift(target, exponent + 31, out=target)
         work.clip(bottom, top, work)
         np.copyto(stored, work, casting="unsafe")

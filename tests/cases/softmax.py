@@ -58,6 +58,28 @@ CASES = [
         ONE,
         [T([[2, 2, 2, 2, 2, 2, 32755]], DType.INT16, 1 / 32768)],
     ),
+    # more equal elements than the reference's sums hold
+    Case(
+        "SOFTMAX",
+        [T(np.zeros((3, 10_000)), DType.INT8, 0.04)],
+        ONE,
+        [T(np.full((3, 10_000), 7 - 32768), DType.INT16, 1 / 32768)],
+        name="many-rows",
+    ),
+    Case(
+        "SOFTMAX",
+        [T(np.zeros((1, 10_000)), DType.INT8, 0.04)],
+        ONE,
+        [T(np.full((1, 10_000), 7 - 32768), DType.INT16, 1 / 32768)],
+        name="many",
+    ),
+    Case(
+        "LOG_SOFTMAX",
+        [T(np.zeros((2, 10_000)), DType.UINT8, 0.04)],
+        {},
+        [T(np.full((2, 10_000), 255 - 147), DType.UINT8, 16 / 256, 255)],
+        name="many",
+    ),
     Case("SOFTMAX", [1.0], ONE, refused="takes one dimension or more", outputs=[T(1.0)]),
     Case(
         "SOFTMAX",
