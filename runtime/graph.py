@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Callable, Iterable, MutableMapping
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Protocol
@@ -123,7 +124,7 @@ class Graph:
         self.resources: MutableMapping[Any, Any] = {}
         self.workspace = Workspace()
         self.profiler: Profiler | None = None
-        self.report: Callable[[str], None] = report or (lambda text: None)
+        self.report: Callable[[str], None] = report or _warn
         self.to_free: list[tuple[LiveSubgraph, LiveNode]] = []
         self._free_lock = threading.Lock()
         self.for_good: list[set[int]] = [set() for _ in model.subgraphs]
@@ -211,6 +212,10 @@ class Graph:
         self.pool.close()
         if errors:
             raise errors[0]
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, stacklevel=3)
 
 
 def _bytes_of(value: Any, file: Array, seen: set[int]) -> int:

@@ -14,7 +14,6 @@ from ..kernels.types import Array
 from .build import build_graph, load_model, open_model
 from .delegate import find_delegates
 from .described import Described
-from .errors import NodeError
 from .guard import Guard
 from .model import Model
 from .named import Call, Names, warn_of_position
@@ -264,7 +263,7 @@ class Interpreter(Described):
         """Runs the model. RuntimeError where it is not allocated or an op fails."""
         with self._guard.step("invoke"):
             self._views.ensure_none("invoke")
-            self._graph.subgraphs[0].invoke()
+            self._invoke(self._graph.subgraphs[0])
 
     def reset_all_variables(self) -> None:
         """Variable tensors back to their first value: zero, or the zero point of int8.
@@ -320,7 +319,7 @@ class Interpreter(Described):
             for t, array in values:
                 check_shape(t, array)
                 np.copyto(writable(t), array)
-            subgraph.invoke()
+            self._invoke(subgraph)
             return {
                 name: get_value(subgraph.tensors[i], dequantize=settings.dequantize_outputs)
                 for name, i in call.outputs.items()
@@ -354,8 +353,24 @@ class Interpreter(Described):
     def _allocate(self, subgraph: LiveSubgraph) -> None:
         try:
             subgraph.allocate()
-        except NodeError as e:
-            raise explain(subgraph, e) from e
+        except RuntimeError as e:
+            told = explain(subgraph, e)
+            self._tell(told)
+            if told is e:
+                raise
+            raise told from e.__cause__
+
+    def _invoke(self, subgraph: LiveSubgraph) -> None:
+        try:
+            subgraph.invoke()
+        except RuntimeError as e:
+            self._tell(e)
+            raise
+
+    def _tell(self, error: Exception) -> None:
+        """An interpreter from `InterpreterBuilder` tells its error reporter too."""
+        if self._settings.report is not None:
+            self._settings.report(str(error))
 
     def _check_kept(self, tensor: LiveTensor, subgraph: LiveSubgraph) -> None:
         if tensor.allocation != ARENA or self._settings.preserve_all:

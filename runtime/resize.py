@@ -11,12 +11,12 @@ from .tensor import FOLDED, MMAP
 MOST_VALUES = 16
 
 
-def explain(subgraph: LiveSubgraph, error: NodeError) -> NodeError:
+def explain(subgraph: LiveSubgraph, error: RuntimeError) -> RuntimeError:
     """The error, with the inputs that were resized and the small integer constants that pin the
     failed node's shape.
     """
     resized = [t for t in subgraph.inputs if t.shape != t.declared_shape]
-    if not resized or error.subgraph != subgraph.index:
+    if not resized or not isinstance(error, NodeError) or error.subgraph != subgraph.index:
         return error
     changes = ", ".join(
         f"{t.name!r} from {list(t.declared_shape)} to {list(t.shape)}" for t in resized

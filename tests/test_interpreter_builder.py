@@ -13,8 +13,10 @@ from litedelegate import (
     BuiltinOpResolver,
     ErrorReporter,
     FlatBufferModel,
+    Interpreter,
     InterpreterBuilder,
     ModelBuilder,
+    OpError,
     Registration,
 )
 
@@ -152,6 +154,30 @@ def test_unresolved_custom_ops_are_left_for_allocation() -> None:
     )()
     with pytest.raises(RuntimeError, match=r"Encountered unresolved custom op: Atan\."):
         interpreter.allocate_tensors()
+
+
+def test_the_reporter_hears_of_what_happens_later_too() -> None:
+    def prepare(context: Any, node: Any) -> None:
+        context.report("careful")
+        context.resize(node.outputs[0], node.inputs[0].shape)
+
+    def invoke(context: Any, node: Any) -> None:
+        raise OpError("tired")
+
+    resolver = BuiltinOpResolver()
+    resolver.add_custom("Sloth", Registration(prepare=prepare, invoke=invoke))
+    content = toy_models.custom(("Sloth", None))
+    reporter = ErrorReporter()
+    interpreter = InterpreterBuilder(model_of_bytes(content), resolver, error_reporter=reporter)()
+    with pytest.raises(RuntimeError, match="not ready"):
+        interpreter.invoke()
+    interpreter.allocate_tensors()
+    with pytest.raises(RuntimeError, match="tired"):
+        interpreter.invoke()
+    first, second, third = reporter.messages
+    assert "not ready" in first and second == "careful" and third.startswith("tired\nNode number 0")
+    with pytest.warns(UserWarning, match="careful"):
+        Interpreter(model_content=content, op_resolver=resolver).allocate_tensors()
 
 
 def test_threads() -> None:

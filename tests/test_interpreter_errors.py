@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import toy_models
 
-from litedelegate import Interpreter, InvalidModelError, ModelBuilder
+from litedelegate import Interpreter, InvalidModelError, ModelBuilder, Registration
 
 
 def unresolved(content: bytes) -> str:
@@ -150,6 +150,22 @@ def test_malformed_models(models: Path, file: str, text: str) -> None:
     with pytest.raises(ValueError) as e:
         Interpreter(models / "malformed" / f"{file}.tflite")
     assert text in str(e.value)
+
+
+@pytest.mark.parametrize("shape", [(5,), (3,)])
+def test_the_cause_of_a_failed_allocation_is_the_ops_own_error(shape: tuple[int, ...]) -> None:
+    def prepare(context: object, node: object) -> None:
+        raise KeyError("lost")
+
+    op = Registration(prepare=prepare, invoke=prepare)
+    interpreter = Interpreter(
+        model_content=toy_models.custom(("Bad", None)), custom_ops={"Bad": op}
+    )
+    interpreter.resize_tensor_input(0, shape)
+    with pytest.raises(RuntimeError, match="KeyError: 'lost'") as e:
+        interpreter.allocate_tensors()
+    assert isinstance(e.value.__cause__, KeyError)
+    assert ("Resized" in str(e.value)) == (shape != (5,))
 
 
 def test_a_broken_file_names_the_place() -> None:
