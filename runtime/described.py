@@ -11,7 +11,7 @@ from .graph import Graph, Memory
 from .guard import Guard
 from .settings import Settings
 from .subgraph import LiveSubgraph
-from .tensor import LiveTensor
+from .tensor import ARENA, LiveTensor
 from .values import get_value
 
 
@@ -149,3 +149,20 @@ class Described:
                 f"Invalid tensor index {index} exceeds max tensor index {len(tensors)}"
             )
         return tensors[index]
+
+    def _check_kept(self, tensor: LiveTensor, subgraph: LiveSubgraph) -> None:
+        if tensor.allocation != ARENA or self._settings.preserve_all:
+            return
+        index = tensor.index
+        if index in subgraph.input_indices or index in subgraph.output_indices:
+            return
+        if tensor.name in self._settings.keep or (
+            subgraph.index == 0 and index in self._settings.keep
+        ):
+            return
+        raise ValueError(
+            f"tensor {index} {tensor.name!r} is an intermediate: its memory is used again by "
+            "others, so its value is lost. "
+            f"Interpreter(..., keep=[{tensor.name!r}]) keeps it, "
+            "experimental_preserve_all_tensors=True keeps all."
+        )

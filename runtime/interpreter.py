@@ -21,7 +21,6 @@ from .resize import check_resize, explain
 from .resolver import MutableOpResolver, OpResolver
 from .settings import CustomOps, OpResolverType, Settings, check_keep, make_resolver
 from .subgraph import LiveSubgraph
-from .tensor import ARENA, LiveTensor
 from .values import check_shape, convert, get_value, readable, set_value, writable
 from .views import Views
 
@@ -371,23 +370,6 @@ class Interpreter(Described):
         """An interpreter from `InterpreterBuilder` tells its error reporter too."""
         if self._settings.report is not None:
             self._settings.report(str(error))
-
-    def _check_kept(self, tensor: LiveTensor, subgraph: LiveSubgraph) -> None:
-        if tensor.allocation != ARENA or self._settings.preserve_all:
-            return
-        index = tensor.index
-        if index in subgraph.input_indices or index in subgraph.output_indices:
-            return
-        if tensor.name in self._settings.keep or (
-            subgraph.index == 0 and index in self._settings.keep
-        ):
-            return
-        raise ValueError(
-            f"tensor {index} {tensor.name!r} is an intermediate: its memory is used again by "
-            "others, so its value is lost. "
-            f"Interpreter(..., keep=[{tensor.name!r}]) keeps it, "
-            "experimental_preserve_all_tensors=True keeps all."
-        )
 
     def _dequantizes(self, index: int, subgraph_index: int) -> bool:
         return (
