@@ -301,6 +301,8 @@ CUSTOM_FAMILIES: dict[str, tuple[str, ...]] = {
     "fft": ("IRFFT2D", "Irfft2d"),
     "gradient": ("BroadcastGradientArgs",),
     "hadamard": ("aeq.hadamard_rotation",),
+    "perception": ("MaxPoolWithArgmax", "DenseImageWarp"),
+    "pooling3d": ("AvgPool3D", "MaxPool3D"),
     "roll": ("Roll",),
     "mediapipe": (
         "Convolution2DTransposeBias",

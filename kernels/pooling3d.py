@@ -1,0 +1,115 @@
+"""AvgPool3D and MaxPool3D: along the depth, then the height, then the width."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ._shape import same_quantization
+from ._window import output_size, padding_before, sequence
+from .api import Binding, NodeSpec, OpError, Run, Shape, op, require, take
+from .types import Array, DType
+
+Triple = tuple[int, int, int]
+
+_AVERAGE, _MAX = "AvgPool3D", "MaxPool3D"
+
+
+def _options(node: NodeSpec | Binding) -> tuple[str, Triple, Triple]:
+    """Padding, filter and strides; the latter two of depth, height and width."""
+    found = dict(node.options.flexbuffer() or {})
+    form = found.get("data_format", "")
+    require(form == "NDHWC", f"{node.op} with data_format {form!r}; taken: 'NDHWC'")
+    triples = []
+    for key in ("ksize", "strides"):
+        sizes = [int(n) for n in found.get(key, ())]
+        if len(sizes) != 5 or sizes[0] != 1 or sizes[4] != 1 or min(sizes) < 1:
+            raise OpError(
+                f"{node.op} with {key} {sizes}; taken: 5 numbers, the first and the last of them "
+                "1, the others 1 or more"
+            )
+        triples.append((sizes[1], sizes[2], sizes[3]))
+    return found.get("padding", ""), triples[0], triples[1]
+
+
+def _infer(node: NodeSpec) -> list[Shape]:
+    x, y = node.input(0), node.outputs[0]
+    take(node, "input 0", x, DType.FLOAT32, DType.INT8, DType.INT16)
+    take(node, "the output", y, x.dtype)
+    require(x.rank == 5, f"{node.op} takes a 5-dimensional input; got {list(x.shape)}")
+    if x.dtype is DType.INT8:
+        same_quantization(node, x, y)
+    padding, kernel, stride = _options(node)
+    sizes = zip(x.shape[1:4], kernel, stride, strict=True)
+    out = [output_size(padding, n, k, s, 1) for n, k, s in sizes]
+    if min(out) < 0:
+        raise OpError(f"{node.op}: a window of {kernel} does not fit into {x.shape[1:4]}")
+    return [(x.shape[0], *out, x.shape[4])]
+
+
+def _bind(b: Binding) -> Run | None:
+    x, y = b.xi(0), b.y[0]
+    if not y.size:
+        return None
+    _, kernel, stride = _options(b)
+    average = b.op == _AVERAGE
+    combine = np.add if average else np.fmax
+    integer = x.dtype.kind == "i"
+    dtype: Any = np.float64 if average and integer else x.dtype
+    steps: list[Run] = []
+    source, counts = x, np.ones((), dtype)
+    if source.dtype != dtype:
+        source = b.scratch(x.shape, dtype)
+        steps.append(partial(np.copyto, source, x))
+    for axis in (1, 2, 3):
+        shape = (*y.shape[: axis + 1], *x.shape[axis + 1 :])
+        target = y if axis == 3 and y.dtype == dtype else b.scratch(shape, dtype)
+        seen = _along(axis, source, target, kernel[axis - 1], stride[axis - 1], combine, steps)
+        counts = np.multiply.outer(counts, seen.astype(dtype))
+        source = target
+    if average:
+        count = np.ascontiguousarray(counts[..., None])
+        if integer:
+            half = count // 2
+
+            def add_half() -> None:
+                """Away from zero, for quotients that are cut off."""
+                np.add(source, np.copysign(half, source), out=source)
+
+            steps.append(add_half)
+        steps.append(partial(np.divide, source, count, out=source))
+    elif not integer:
+        # the reference starts with the lowest number: what is less, or NaN, leaves it so
+        steps.append(partial(np.fmax, y, np.finfo(dtype).min, out=y))
+    if source is not y:
+        steps.append(partial(np.copyto, y, source, casting="unsafe"))
+    return sequence(steps)
+
+
+def _along(
+    axis: int, x: Array, y: Array, kernel: int, stride: int, combine: np.ufunc, steps: list[Run]
+) -> Array:
+    """Adds steps that pool x along an axis into y. Returns how many of x each place of y sees."""
+    size, out = x.shape[axis], y.shape[axis]
+    before = padding_before(size, kernel, stride, 1, out)
+    x, y = np.moveaxis(x, axis, 0), np.moveaxis(y, axis, 0)
+    seen = np.zeros(out, np.int64)
+    taps: list[tuple[Array, Array, bool]] = []
+    for offset in range(-before, kernel - before):
+        first, last = max(0, -(offset // stride)), min(out, -(-(size - offset) // stride))
+        if first >= last:
+            continue
+        begin = first * stride + offset
+        source = x[begin : begin + (last - first - 1) * stride + 1 : stride]
+        taps.append((source, y[first:last], last - first == out))
+        seen[first:last] += 1
+    # the window's own place, offset 0, lies inside everywhere: one tap is whole
+    taps.sort(key=lambda tap: not tap[2])
+    steps.append(partial(np.copyto, y, taps[0][0]))
+    steps += [partial(combine, part, source, out=part) for source, part, _ in taps[1:]]
+    return seen
+
+
+OPS = {name: op(name, _infer, _bind, custom=True) for name in (_AVERAGE, _MAX)}
