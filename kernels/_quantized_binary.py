@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -45,7 +45,30 @@ class Rescaled:
 
     def __call__(self, v0: Array, v1: Array) -> Array:
         total = self.combine(self.operands[0](v0), self.operands[1](v1))
-        return _clamped(multiply_by_quantized_multiplier(total, self.q, self.shift), self.b)
+        if self.shift > 0:
+            return _clamped(multiply_by_quantized_multiplier(total, self.q, self.shift), self.b)
+        self.finish(total, np.empty_like(total))
+        return total
+
+    def finish(self, total: Array, sign: Array) -> None:
+        """Accumulators to stored values, in place and without a left shift; `sign` is scratch."""
+        spec, right = self.b.outputs[0], -self.shift
+        np.multiply(total, self.q, out=total)
+        np.add(total, 1 << 30, out=total)
+        np.right_shift(total, 31, out=total)
+        if right:
+            np.right_shift(total, 63, out=sign)
+            np.add(total, sign, out=total)
+            np.add(total, 1 << (right - 1), out=total)
+            np.right_shift(total, right, out=total)
+        if spec.zero_point:
+            np.add(total, spec.zero_point, out=total)
+        total.clip(*self.limits, total)
+
+    @cached_property
+    def limits(self) -> tuple[Array, Array]:
+        low, high = activation_range(_activation(self.b), self.b.outputs[0])
+        return np.array(low), np.array(high)
 
 
 def bind_quantized(b: Binding, function: Pair) -> Run:
@@ -97,9 +120,6 @@ def _wide_block(
     total: Array,
     sign: Array,
 ) -> Run:
-    spec = function.b.outputs[0]
-    low, high = (np.array(v) for v in activation_range(_activation(function.b), spec))
-    right, zero = -function.shift, spec.zero_point
     take0, take1 = (t.take for t in tables)
     bits0, bits1 = x0.view(np.uint16), x1.view(np.uint16)
 
@@ -107,17 +127,7 @@ def _wide_block(
         take0(bits0, out=w0, mode="wrap")
         take1(bits1, out=w1, mode="wrap")
         function.combine(w0, w1, out=total, dtype=np.int64)
-        np.multiply(total, function.q, out=total)
-        np.add(total, 1 << 30, out=total)
-        np.right_shift(total, 31, out=total)
-        if right:
-            np.right_shift(total, 63, out=sign)
-            np.add(total, sign, out=total)
-            np.add(total, 1 << (right - 1), out=total)
-            np.right_shift(total, right, out=total)
-        if zero:
-            np.add(total, zero, out=total)
-        total.clip(low, high, total)
+        function.finish(total, sign)
         np.copyto(y, total, casting="unsafe")
 
     return run
