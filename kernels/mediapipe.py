@@ -169,16 +169,43 @@ def _bind_pool(b: Binding) -> Run:
 
 
 def _infer_unpool(node: NodeSpec) -> list[Shape]:
-    _take_images(node, 2)
+    """Two ops bear this name: float32 indices are MediaPipe's, int32 ones TensorFlow Lite's."""
+    flat = node.input(1).dtype is DType.INT32
+    _take_images(node, 1 if flat else 2)
     x, places = node.input(0).shape, node.input(1).shape
     if x != places:
         raise OpError(f"{node.op}: values {list(x)} and indices {list(places)} differ in shape")
-    _, _, size, _ = _pool(node)
-    return [(x[0], x[1] * size[0], x[2] * size[1], x[3])]
+    padding, stride, size, _ = _pool(node)
+    if not flat:
+        return [(x[0], x[1] * size[0], x[2] * size[1], x[3])]
+    if padding == "SAME":
+        return [(x[0], x[1] * stride[0], x[2] * stride[1], x[3])]
+    height, width = ((n - 1) * s + k for n, s, k in zip(x[1:3], stride, size, strict=True))
+    return [(x[0], height, width, x[3])]
+
+
+def _bind_flat_unpool(b: Binding) -> Run:
+    """Each value goes to the element of its image that its index says, all else is 0.
+
+    The reference writes wherever the index says; here what lies outside the image is left out.
+    """
+    x, places, y = b.xi(0), b.xi(1), b.y[0]
+    size = y[0].size if len(y) else 0
+    images = np.arange(len(x), dtype=np.int64).reshape(-1, 1, 1, 1) * size
+    flat = y.reshape(-1)
+
+    def run() -> None:
+        inside = (places >= 0) & (places < size)
+        y.fill(0)
+        flat[(places + images)[inside]] = x[inside]
+
+    return run
 
 
 def _bind_unpool(b: Binding) -> Run:
     """Each value goes to its place in its window, all else is 0."""
+    if b.input(1).dtype is DType.INT32:
+        return _bind_flat_unpool(b)
     x, places, y = b.xi(0), b.xi(1), b.y[0]
     padding, stride, size, _ = _pool(b)
     del padding  # it is SAME, whatever the options say

@@ -1,6 +1,6 @@
 """TensorFlow Lite's "perception" custom ops: MaxPoolWithArgmax and DenseImageWarp.
 
-MaxUnpooling2D is with MediaPipe's ops (see `mediapipe`).
+Their MaxUnpooling2D is with MediaPipe's op of that name (see `mediapipe`).
 """
 
 from __future__ import annotations

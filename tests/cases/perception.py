@@ -1,7 +1,8 @@
-"""MaxPoolWithArgmax and DenseImageWarp. Right answers: the definition, and by hand."""
+"""MaxPoolWithArgmax, MaxUnpooling2D, DenseImageWarp. Right answers: the definition, by hand."""
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 import numpy as np
@@ -108,6 +109,27 @@ def _warp_refused(text: str, x: tuple[int, ...], flow: tuple[int, ...]) -> Case:
     return Case("DenseImageWarp", given, {}, refused=text, outputs=[T(0.0)], custom=True, name=text)
 
 
+def _unpool(
+    name: str,
+    shape: tuple[int, ...],
+    indices: list[int],
+    stride: Pair,
+    padding: int,
+    want: list[int],
+    out: tuple[int, ...],
+) -> Case:
+    """Puts 1, 2, 3... where the indices say; windows of 2x2."""
+    x = np.arange(1, len(indices) + 1, dtype=np.float32).reshape(shape)
+    return Case(
+        "MaxUnpooling2D",
+        [x, np.array(indices, np.int32).reshape(shape)],
+        struct.pack("<6i", padding, stride[1], stride[0], 2, 2, 0),
+        [np.array(want, np.float32).reshape(out)],
+        custom=True,
+        name=name,
+    )
+
+
 _X = np.random.default_rng(1).standard_normal((2, 7, 6, 3)).astype(np.float32)
 _TIES = np.random.default_rng(2).integers(0, 3, (1, 6, 6, 2)).astype(np.float32)
 _ODD = np.array([np.nan, -np.inf, np.nan, np.nan, 2, np.nan], np.float32).reshape(1, 1, 6, 1)
@@ -152,6 +174,28 @@ CASES = [
     _pool_refused("is int8; MaxPoolWithArgmax takes", _X.astype(np.int8)),
     _pool_refused("with ksize [1, 2, 1]", _X, kernel=(2,)),
     _pool_refused("stride 0x1", _X, stride=(0, 1)),
+    _unpool(
+        "SAME",
+        (1, 2, 2, 2),
+        [0, 3, 4, 7, 8, 11, 12, 15],
+        (2, 1),
+        1,
+        [1, 0, 0, 2, 3, 0, 0, 4, 5, 0, 0, 6, 7, 0, 0, 8],
+        (1, 4, 2, 2),
+    ),
+    _unpool("VALID", (1, 1, 2, 1), [4, 0], (1, 1), 2, [2, 0, 0, 0, 1, 0], (1, 2, 3, 1)),
+    _unpool("images", (2, 1, 1, 1), [3, 1], (2, 2), 1, [0, 0, 0, 1, 0, 2, 0, 0], (2, 2, 2, 1)),
+    _unpool("outside", (2, 1, 1, 1), [4, -1], (2, 2), 1, [0] * 8, (2, 2, 2, 1)),
+    _unpool("no images", (0, 1, 1, 1), [], (2, 2), 1, [], (0, 2, 2, 1)),
+    Case(
+        "MaxUnpooling2D",
+        [np.zeros((1, 1, 2, 1), np.float32), np.zeros((1, 2, 2, 1), np.int32)],
+        struct.pack("<6i", 1, 2, 2, 2, 2, 0),
+        refused="differ in shape",
+        outputs=[T(0.0)],
+        custom=True,
+        name="other indices",
+    ),
     _warp("still", (1, 4, 5, 2), 0.0),
     _warp("near", (2, 4, 5, 3), 1.0),
     _warp("far", (2, 3, 2, 1), 30.0),
