@@ -11,13 +11,16 @@ from typing import Any, Literal
 import numpy as np
 
 from ._outputs import Outputs
-from ._window import Window
-from .api import Run
+from ._window import Block, Window, in_parallel
+from .api import Binding, Run
 from .types import Array
 
 # elements of a block of columns, and of a block of results
 COLUMNS = 1 << 18
 RESULTS = 1 << 17
+
+# multiplications from which on two threads pay
+_PARALLEL = 1 << 25
 
 # integers of this size and below are exact in float32
 EXACT = 1 << 24
@@ -91,23 +94,44 @@ def largest_sums(matrices: Array, low: int, high: int) -> Array:
 
 
 def convolve(
+    b: Binding,
     scratch: Callable[..., Array],
     x: Array,
     window: Window,
     packed: Packed,
     pad: float,
     outputs: Callable[[int], Outputs],
-) -> list[Run]:
-    """Steps of a convolution of x [batch, height, width, channels], with `pad` standing around it.
+) -> Run:
+    """A convolution of x [batch, height, width, channels], with `pad` standing around it.
 
-    `outputs(most)` makes the receiver of the sums, in blocks of at most so many positions.
+    `outputs(most)` makes a receiver of the sums, in blocks of at most so many positions.
     """
-    columns = _Columns(x, window, packed)
+    depth = window.kernel[0] * window.kernel[1] * x.shape[3]
     limit = RESULTS
-    if not columns.in_order:
-        limit = min(limit, COLUMNS * packed.units // columns.depth)
+    if not _Columns(x, window, packed).in_order:
+        limit = min(limit, COLUMNS * packed.units // depth)
+    results = x.shape[0] * window.out[0] * window.out[1] * packed.units
+    threads = b.threads if results * depth // len(packed.groups) >= _PARALLEL else 1
+    if threads > 1:
+        limit = min(limit, -(-results // threads))
     blocks = list(window.blocks(x.shape[0], window.out[1] * packed.units, limit))
+    return in_parallel(
+        b, threads, blocks, lambda mine: _steps(scratch, x, window, packed, pad, outputs, mine)
+    )
+
+
+def _steps(
+    scratch: Callable[..., Array],
+    x: Array,
+    window: Window,
+    packed: Packed,
+    pad: float,
+    outputs: Callable[[int], Outputs],
+    blocks: Sequence[Block],
+) -> list[Run]:
+    """The steps of one thread."""
     images, rows = blocks[0]
+    columns = _Columns(x, window, packed)
     positions = columns.allocate(scratch, images.stop - images.start, rows.stop - rows.start)
     units = packed.groups[0].shape[1]
     part = scratch((positions, units), packed.dtype) if len(packed.cuts) > 1 else None

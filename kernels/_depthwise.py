@@ -6,7 +6,7 @@ operands, so rows of (width, channels) are flattened and the weights repeated al
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from ._outputs import Outputs
-from ._window import Window, sequence
+from ._window import Block, Window, in_parallel
 from .api import Binding, Run
 from .types import Array
 
@@ -49,21 +49,19 @@ def depthwise(
     source = np.broadcast_to(x[..., None], (*x.shape, multiplier))
     blocks = list(window.blocks(x.shape[0], window.out[1] * units, _BLOCK))
     work = x.shape[0] * window.out[0] * window.out[1] * units * kh * kw
-    threads = min(b.threads, len(blocks)) if work >= _PARALLEL else 1
-    cuts = [len(blocks) * i // threads for i in range(threads + 1)]
-    tasks = []
-    for i in range(threads):
-        mine = blocks[cuts[i] : cuts[i + 1]]
+
+    def steps(mine: Sequence[Block]) -> list[Run]:
         images, rows = mine[0]
         most = (images.stop - images.start, rows.stop - rows.start)
         receiver = outputs(most[0] * most[1] * window.out[1])
         worker = _Worker(scratch, source, window, taps, most)
-        steps = [*receiver.setup, *worker.setup]
+        made = [*receiver.setup, *worker.setup]
         for n, r in mine:
             sums, after = receiver.block(n, r)
-            steps += [*worker.block(n, r, sums), *after]
-        tasks.append(sequence(steps))
-    return tasks[0] if threads == 1 else b.parallel(tasks)
+            made += [*worker.block(n, r, sums), *after]
+        return made
+
+    return in_parallel(b, b.threads if work >= _PARALLEL else 1, blocks, steps)
 
 
 def _run_length(width: int, units: int) -> int:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -11,10 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from .api import OpError, Run
+from .api import Binding, OpError, Run
 from .types import Array
 
 Pair = tuple[int, int]
+Block = tuple[slice, slice]  # images, output rows
 
 
 def output_size(padding: str, size: int, kernel: int, stride: int, dilation: int) -> int:
@@ -75,7 +77,7 @@ class Window:
     def pointwise(self) -> bool:
         return self.kernel == (1, 1) and not self.pads
 
-    def blocks(self, batch: int, per_row: int, limit: int) -> Iterator[tuple[slice, slice]]:
+    def blocks(self, batch: int, per_row: int, limit: int) -> Iterator[Block]:
         """Cuts [batch, out rows] into blocks of at most `limit` elements, `per_row` in a row.
 
         A block is a run of rows of one image, or of whole images.
@@ -137,6 +139,19 @@ class Window:
         item = np.dtype((np.void, self.kernel[1] * region.shape[3] * region.itemsize))
         offset = region.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
         return np.ndarray(view.shape[:4], item, whole, offset, view.strides[:4])
+
+
+def in_parallel(
+    b: Binding, threads: int, blocks: Sequence[Block], steps: Callable[[Sequence[Block]], list[Run]]
+) -> Run:
+    """One callable for all blocks, a run of them on each of at most `threads` threads.
+
+    `steps(blocks)` makes the steps of one thread; they must not share working memory.
+    """
+    threads = max(1, min(threads, len(blocks)))
+    cuts = [len(blocks) * i // threads for i in range(threads + 1)]
+    tasks = [sequence(steps(blocks[a:z])) for a, z in itertools.pairwise(cuts)]
+    return tasks[0] if threads == 1 else b.parallel(tasks)
 
 
 def sequence(steps: Sequence[Run]) -> Run:

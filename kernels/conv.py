@@ -88,7 +88,7 @@ def _plan_float(b: Binding, scratch: Callable[..., Array]) -> Run:
     def outputs(most: int) -> Outputs:
         return FloatOutputs(scratch, y, _bias(b), activation, most)
 
-    return sequence(convolve(scratch, b.xi(0), _window(b), packed, 0.0, outputs))
+    return convolve(b, scratch, b.xi(0), _window(b), packed, 0.0, outputs)
 
 
 def _plan_integer(b: Binding, scratch: Callable[..., Array]) -> Run:
@@ -102,7 +102,7 @@ def _plan_integer(b: Binding, scratch: Callable[..., Array]) -> Run:
     def outputs(most: int) -> Outputs:
         return IntegerOutputs(scratch, y, scale, packed.bounds, packed.sum_dtype, most)
 
-    return sequence(convolve(scratch, b.xi(0), _window(b), packed, x.zero_point, outputs))
+    return convolve(b, scratch, b.xi(0), _window(b), packed, x.zero_point, outputs)
 
 
 def _plan_hybrid(b: Binding, scratch: Callable[..., Array]) -> Run:
@@ -119,8 +119,8 @@ def _plan_hybrid(b: Binding, scratch: Callable[..., Array]) -> Run:
         return HybridOutputs(scratch, y, _bias(b), activation, most, quantizer.scale, scales)
 
     values = quantizer.values.reshape(x.shape)
-    steps = convolve(scratch, values, _window(b), packed, 0.0, outputs)
-    return sequence([partial(quantizer, rows), *steps])
+    run = convolve(b, scratch, values, _window(b), packed, 0.0, outputs)
+    return sequence([partial(quantizer, rows), run])
 
 
 OPS = {"CONV_2D": op("CONV_2D", _infer, _bind, versions=(1, 8))}
