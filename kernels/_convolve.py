@@ -19,8 +19,10 @@ from .types import Array
 COLUMNS = 1 << 18
 RESULTS = 1 << 17
 
-# multiplications from which on two threads pay
-_PARALLEL = 1 << 25
+# From so many multiplications on two threads pay, if the depth is such that most of the time goes
+# into products: between numpy's short calls threads wait for each other.
+_PARALLEL = 1 << 24
+_DEEP = 96
 
 # integers of this size and below are exact in float32
 EXACT = 1 << 24
@@ -111,7 +113,8 @@ def convolve(
     if not _Columns(x, window, packed).in_order:
         limit = min(limit, COLUMNS * packed.units // depth)
     results = x.shape[0] * window.out[0] * window.out[1] * packed.units
-    threads = b.threads if results * depth // len(packed.groups) >= _PARALLEL else 1
+    work, deep = results * depth // len(packed.groups), depth >= _DEEP
+    threads = b.threads if work >= (_PARALLEL if deep else 2 * _PARALLEL) else 1
     if threads > 1:
         limit = min(limit, -(-results // threads))
     blocks = list(window.blocks(x.shape[0], window.out[1] * packed.units, limit))
