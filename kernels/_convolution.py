@@ -115,9 +115,10 @@ def weight_scales(weights: TensorSpec) -> Array:
 
 
 def weight_values(weights: TensorSpec, stored: Array) -> Array:
-    """Integer weights less their zero point, int64."""
+    """Integer weights less their zero point, int16 (int32 for int16 weights)."""
     per_axis = weights.quant is not None and weights.quant.per_axis
-    return stored.astype(np.int64) - (0 if per_axis else weights.zero_point)
+    wide = np.int32 if stored.dtype == np.int16 else np.int16
+    return np.subtract(stored, 0 if per_axis else weights.zero_point, dtype=wide)
 
 
 def hybrid_values(stored: Array) -> Array:

@@ -71,7 +71,6 @@ def pack(weights: Array, groups: int, dtype: Any, order: Order = "C") -> Packed:
 def pack_integers(weights: Array, groups: int, low: int, high: int, order: Order = "C") -> Packed:
     """Packs integer weights for products with integers from low to high."""
     matrices = weights.reshape(groups, weights.shape[0] // groups, -1).swapaxes(1, 2)
-    matrices = matrices.astype(np.int64)
     bounds = largest_sums(matrices, low, high).reshape(-1)
     depth = matrices.shape[1]
     for parts in range(1, 9):
@@ -88,8 +87,8 @@ def pack_integers(weights: Array, groups: int, low: int, high: int, order: Order
 def largest_sums(matrices: Array, low: int, high: int) -> Array:
     """Largest absolute value that any part of a sum of products with integers from low to high can
     reach: [groups, units] of matrices [groups, depth, units]."""
-    above = np.maximum(matrices, 0).sum(axis=1)
-    below = np.minimum(matrices, 0).sum(axis=1)
+    above = np.maximum(matrices, 0).sum(axis=1, dtype=np.int64)
+    below = np.minimum(matrices, 0).sum(axis=1, dtype=np.int64)
     most = np.maximum(high, 0) * above + np.minimum(low, 0) * below
     least = np.minimum(low, 0) * above + np.maximum(high, 0) * below
     return np.asarray(np.maximum(most, -least))

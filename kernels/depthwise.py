@@ -82,7 +82,7 @@ def _plan_integer(b: Binding, scratch: Callable[..., Array]) -> Run:
     x, y = b.input(0), b.y[0]
     values = weight_values(b.input(1), b.xi(1))[0]
     low, high = x.dtype.range()
-    bound = np.abs(values).sum(axis=(0, 1)) * max(-low, high)
+    bound = np.abs(values).sum(axis=(0, 1), dtype=np.int64) * max(-low, high)
     dtype = np.float32 if bound.max() <= EXACT else np.float64
     units = y.shape[3]
     scale = scaling(b, x, b.input(1), values.sum(axis=(0, 1)), _bias(b), units)
