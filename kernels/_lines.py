@@ -29,7 +29,9 @@ _EXACT = 1 << 24
 _TRIED = np.array(
     sorted(itertools.product(range(-2, 3), range(-4, 5)), key=lambda t: abs(t[0]) * 2 + abs(t[1]))
 )
-# most channels are done after a few of them
+# multipliers that are looked at together, so that all about them stays in cache
+_TOGETHER = 32
+# most channels are done after a few nudges
 _ROUNDS = ((0, 1), (1, 9), (9, len(_TRIED)))
 
 
@@ -70,11 +72,14 @@ def find_lines(scaling: Scaling, bound: Array) -> Lines | None:
     least, most = np.full(first.size, 1 << 40), np.full(first.size, -(1 << 40))
     np.minimum.at(least, which, scaling.offset - bound)
     np.maximum.at(most, which, scaling.offset + bound)
-    steps = _steps(scaling, kinds[0], kinds[1])
-    search = _Search(steps, (steps > least) & (steps <= most), center[first], scaling, base, signed)
-    m, c, proved = search.run(multiplier[first], ideal[first])
-    m, c = m[which], c[which]
-    proved = proved[which] & (bound + np.abs(offset) <= _EXACT)
+    found = []
+    for some in np.array_split(np.arange(first.size), -(-first.size // _TOGETHER)):
+        steps = _steps(scaling, *kinds[:, some])
+        counts = (steps > least[some]) & (steps <= most[some])
+        search = _Search(steps, counts, center[first[some]], scaling, base, signed)
+        found.append(search.run(multiplier[first[some]], ideal[first[some]]))
+    m, c, proved = (np.concatenate(parts)[which] for parts in zip(*found, strict=True))
+    proved &= bound + np.abs(offset) <= _EXACT
     return Lines(signed, offset.astype(np.float32), m, c, proved, base)
 
 
@@ -113,14 +118,11 @@ class _Search:
         proved = np.zeros(m.size, np.bool_)
         left = np.arange(m.size)
         for start, stop in _ROUNDS:
-            again = []
-            for some in np.array_split(left, -(-left.size * (stop - start) // 512) or 1):
-                found = self._try(some, multiplier[some], ideal[some], _TRIED[start:stop])
-                good, tried_m, tried_c = found
-                m[some[good]], c[some[good]] = tried_m[good], tried_c[good]
-                proved[some[good]] = True
-                again.append(some[~good])
-            left = np.concatenate(again)
+            tried = self._try(left, multiplier[left], ideal[left], _TRIED[start:stop])
+            good, tried_m, tried_c = tried
+            m[left[good]], c[left[good]] = tried_m[good], tried_c[good]
+            proved[left[good]] = True
+            left = left[~good]
             if not left.size:
                 break
         return m, c, proved
