@@ -150,10 +150,11 @@ class ModelBuilder:
             ]
             self.metadata(CONTROL_EDGES, write_control_edges(edges))
         values = self.values
+        size = sum(_data(buffer).nbytes for buffer in values.get("buffers", ()))
         if behind is None:
-            size = sum(_data(buffer).nbytes for buffer in values.get("buffers", ()))
             behind = size > MAX_SIZE - (1 << 26)
-        data = _write_behind(values) if behind else bytes(write("Model", values, IDENTIFIER))
+        room = 1024 + size + size // 32
+        data = _write_behind(values) if behind else write("Model", values, IDENTIFIER, room)
         if verify:
             Model.from_buffer(data)
         return data

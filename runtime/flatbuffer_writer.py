@@ -7,8 +7,8 @@ name, bytes or str, arrays or sequences of numbers, dicts, lists of dicts, and f
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping, Sequence
+from operator import index, itemgetter
 from typing import Any
 
 import numpy as np
@@ -21,112 +21,66 @@ MAX_SIZE = (1 << 31) - 1  # offsets are signed in other readers
 _ALIGN = {"data": 16, "custom": 16}  # vectors that the schema aligns beyond their elements
 
 
-def write(name: str, values: Mapping[str, Any], identifier: bytes) -> bytearray:
-    """The FlatBuffer with root table `name`. ValueError where it would exceed 2 GiB."""
-    writer = _Writer()
-    writer.out += b"\0\0\0\0" + identifier
-    writer.table(0, name, values)
-    if len(writer.out) > MAX_SIZE:
-        raise ValueError(f"the FlatBuffer takes {len(writer.out)} bytes; at most {MAX_SIZE} fit")
-    return writer.out
+def write(name: str, values: Mapping[str, Any], identifier: bytes, room: int = 1024) -> bytes:
+    """The FlatBuffer with root table `name`. ValueError where it would exceed 2 GiB.
+
+    `room`: about how many bytes it takes, which saves growing to them.
+    """
+    from flatbuffers.builder import Builder, BuilderSizeError
+
+    builder = Builder(min(room, Builder.MAX_BUFFER_SIZE))
+    try:
+        builder.Finish(_table(builder, name, values), identifier)
+        if builder.Offset() > MAX_SIZE:
+            raise BuilderSizeError
+    except BuilderSizeError:
+        raise ValueError(f"the FlatBuffer would exceed the {MAX_SIZE} bytes that fit") from None
+    return bytes(memoryview(builder.Bytes)[builder.Head() :])
 
 
-class _Writer:
-    # Parents come before their children, so that offsets point forward as the format wants.
-    def __init__(self) -> None:
-        self.out = bytearray()
-        self._vtables: dict[bytes, int] = {}
+def _table(builder: Any, name: str, values: Mapping[str, Any]) -> int:
+    """Writes a table after what it refers to; where it is, as the builder counts."""
+    kind = table(name)
+    unknown = values.keys() - kind.by_name.keys()
+    if unknown:
+        raise ValueError(f"{name} has no field {min(unknown)!r}; it has {', '.join(kind.by_name)}")
+    slots: list[tuple[int, str, int, Any, Any]] = []  # width, type, slot, value, default
+    for field in kind.fields:
+        value = values.get(field.name)
+        if value is None:
+            continue
+        if field.kind == "scalar":
+            type_, number = field.dtype.name.capitalize(), _scalar(field, value, name)
+            slots.append((field.dtype.itemsize, type_, field.slot, number, field.default))
+            continue
+        if field.kind == "union":
+            slots.append((1, "Uint8", field.slot - 1, UNIONS[field.of].index(value[0]) + 1, 0))
+        slots.append((4, "UOffsetTRelative", field.slot, _child(builder, field, value), 0))
+    slots.sort(key=itemgetter(0), reverse=True)  # the widest first need the least padding
+    builder.StartObject(max((slot for _, _, slot, _, _ in slots), default=-1) + 1)
+    for _, type_, *slot in slots:
+        getattr(builder, f"Prepend{type_}Slot")(*slot)
+    return int(builder.EndObject())
 
-    def align(self, to: int, ahead: int = 0) -> None:
-        """Pads so that `ahead` bytes from here is a multiple of `to`."""
-        self.out += bytes(-(len(self.out) + ahead) % to)
 
-    def link(self, slot: int, target: int) -> None:
-        struct.pack_into("<I", self.out, slot, target - slot)
-
-    def table(self, slot: int, name: str, values: Mapping[str, Any]) -> None:
-        """Writes a table, to which the offset at `slot` then points."""
-        kind = table(name)
-        unknown = values.keys() - kind.by_name.keys()
-        if unknown:
-            raise ValueError(
-                f"{name} has no field {min(unknown)!r}; it has {', '.join(kind.by_name)}"
-            )
-        scalars: list[tuple[Field, bytes]] = []
-        children: list[tuple[Field, Any]] = []
-        for field in kind.fields:
-            value = values.get(field.name)
-            if value is None:
-                continue
-            if field.kind == "scalar":
-                number = _number(field, value, name)
-                if number != field.default:
-                    scalars.append((field, _pack(field, number, name)))
-            elif field.kind == "union":
-                tag = UNIONS[field.of].index(value[0]) + 1
-                tag_field = kind.by_name[field.name + "_type"]
-                scalars.append((tag_field, bytes([tag])))
-                children.append((field, value))
-            else:
-                children.append((field, value))
-        place, inline = self._inline(scalars, children)
-        for field, value in children:
-            self.child(place + inline[field.slot], field, value)
-        self.link(slot, place)
-
-    def _inline(
-        self, scalars: Sequence[tuple[Field, bytes]], children: Sequence[tuple[Field, Any]]
-    ) -> tuple[int, dict[int, int]]:
-        """Writes the vtable and the table itself, with room for offsets; where it is, and each slot
-        in it.
-        """
-        parts = [(f.slot, raw) for f, raw in scalars] + [(f.slot, bytes(4)) for f, _ in children]
-        parts.sort(key=lambda part: -len(part[1]))  # so that none needs padding before it
-        widest = max((len(raw) for _, raw in parts), default=4)
-        at = max(4, widest)
-        inline: dict[int, int] = {}
-        for slot, raw in parts:
-            inline[slot] = at
-            at += len(raw)
-        vsize = 4 + 2 * (1 + max(inline, default=-1))
-        entries = [inline.get(slot, 0) for slot in range(vsize // 2 - 2)]
-        vtable = struct.pack(f"<{vsize // 2}H", vsize, at, *entries)
-        where = self._vtables.get(vtable)
-        if where is None:
-            self.align(2)
-            where = self._vtables[vtable] = len(self.out)
-            self.out += vtable
-        self.align(max(4, widest))
-        place = len(self.out)
-        self.out += struct.pack("<i", place - where) + bytes(max(4, widest) - 4)
-        self.out += b"".join(raw for _, raw in parts)
-        return place, inline
-
-    def child(self, slot: int, field: Field, value: Any) -> None:
-        if field.kind == "table":
-            self.table(slot, field.of, value)
-        elif field.kind == "union":
-            self.table(slot, *value)
-        elif field.kind == "tables":
-            self.align(4)
-            start = len(self.out)
-            self.link(slot, start)
-            self.out += struct.pack("<I", len(value)) + bytes(4 * len(value))
-            for i, item in enumerate(value):
-                self.table(start + 4 + 4 * i, field.of, item)
-        elif field.kind == "string":
-            raw = value.encode() if isinstance(value, str) else bytes(value)
-            self.vector(slot, raw + b"\0", len(raw), 4)
-        else:
-            elements = _elements(field, value)
-            align = max(field.dtype.itemsize, _ALIGN.get(field.name, 4))
-            self.vector(slot, elements.data.cast("B"), elements.size, align)
-
-    def vector(self, slot: int, raw: Any, length: int, align: int) -> None:
-        self.align(align, 4)
-        self.link(slot, len(self.out))
-        self.out += struct.pack("<I", length)
-        self.out += raw
+def _child(builder: Any, field: Field, value: Any) -> int:
+    if field.kind == "table":
+        return _table(builder, field.of, value)
+    if field.kind == "union":
+        return _table(builder, *value)
+    if field.kind == "string":
+        return int(builder.CreateString(value.encode() if isinstance(value, str) else bytes(value)))
+    if field.kind == "vector":
+        elements = _elements(field, value)
+        builder.Prep(max(field.dtype.itemsize, _ALIGN.get(field.name, 4)), elements.nbytes)
+        if field.dtype.itemsize == 1:  # a bytearray is copied least often on its way
+            return int(builder.CreateByteVector(bytearray(elements)))
+        return int(builder.CreateNumpyVector(elements))
+    places = [_table(builder, field.of, item) for item in value]
+    builder.StartVector(4, len(places), 4)
+    for place in reversed(places):
+        builder.PrependUOffsetTRelative(place)
+    return int(builder.EndVector())
 
 
 def _number(field: Field, value: Any, name: str) -> Any:
@@ -138,15 +92,18 @@ def _number(field: Field, value: Any, name: str) -> Any:
     return names.index(value)
 
 
-def _pack(field: Field, value: Any, name: str) -> bytes:
-    raw = np.asarray(value)
-    if field.dtype.kind in "iu":
-        if raw.dtype.kind not in "iub":
-            raise TypeError(f"{name}.{field.name} is an integer; {value!r} is none")
-        limits = np.iinfo(field.dtype)
-        if not limits.min <= int(value) <= limits.max:
-            raise ValueError(f"{name}.{field.name} is {value}, beyond {field.dtype.name}")
-    return raw.astype(field.dtype).tobytes()
+def _scalar(field: Field, value: Any, name: str) -> Any:
+    value = _number(field, value, name)
+    if field.dtype.kind not in "iu":
+        return field.dtype.type(value).item()
+    try:
+        number = index(value)
+    except TypeError:
+        raise TypeError(f"{name}.{field.name} is an integer; {value!r} is none") from None
+    limits = np.iinfo(field.dtype)
+    if not limits.min <= number <= limits.max:
+        raise ValueError(f"{name}.{field.name} is {value}, beyond {field.dtype.name}")
+    return number
 
 
 def _elements(field: Field, value: Any) -> np.ndarray[Any, Any]:
@@ -154,7 +111,7 @@ def _elements(field: Field, value: Any) -> np.ndarray[Any, Any]:
         return np.frombuffer(value, field.dtype)
     if field.enum is not None:
         value = [_number(field, v, field.of) for v in value]
-    return np.ascontiguousarray(np.asarray(value, field.dtype).reshape(-1))
+    return np.asarray(value, field.dtype).reshape(-1)
 
 
 def read_tables(rows: Rows) -> list[Values]:

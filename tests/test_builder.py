@@ -6,6 +6,7 @@ import doctest
 from pathlib import Path
 from typing import Any
 
+import flatbuffers
 import numpy as np
 import pytest
 import small_models
@@ -15,6 +16,7 @@ from same_model import describe
 
 from litedelegate.kernels.types import DType
 from litedelegate.runtime import builder as module
+from litedelegate.runtime import flatbuffer_writer
 from litedelegate.runtime.builder import ModelBuilder, Quant, dtype_of
 from litedelegate.runtime.encoding import (
     decode_strings,
@@ -294,6 +296,16 @@ def test_an_option_whose_name_is_taken() -> None:
 def test_unknown_fields_are_refused() -> None:
     with pytest.raises(ValueError, match="Model has no field 'colour'; it has version"):
         write("Model", {"colour": 1}, b"TFL3")
+
+
+@pytest.mark.parametrize("size", [1 << 15, 1 << 17])
+def test_what_exceeds_the_format_is_refused(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    """Before or after the package's own limit, both lowered: nobody wants such a file in a test."""
+    monkeypatch.setattr(flatbuffers.Builder, "MAX_BUFFER_SIZE", 1 << 16)
+    monkeypatch.setattr(flatbuffer_writer, "MAX_SIZE", 1 << 14)
+    assert len(write("Buffer", {"data": bytes(1000)}, b"TFL3")) > 1000
+    with pytest.raises(ValueError, match="would exceed the 16384 bytes that fit"):
+        write("Buffer", {"data": bytes(size)}, b"TFL3")
 
 
 def test_fields_of_eight_bytes_are_aligned() -> None:

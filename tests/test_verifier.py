@@ -452,10 +452,10 @@ def test_shared_vectors_cannot_multiply() -> None:
         g.tensor(f"t{i}", ())
     for values in g.values["tensors"]:
         values["shape_signature"] = [1]
-    g.values["tensors"][-1]["shape_signature"] = [1] * 20_000
+    g.values["tensors"][0]["shape_signature"] = [1] * 20_000  # written first, that is last of all
     data = bytearray(b.build())
     rows = Model.from_buffer(bytes(data)).tensor_rows
-    target = int(rows.vector("shape_signature").start[-1]) - 4
+    target = int(rows.vector("shape_signature").start[0]) - 4
     for slot in rows.at(rows.table.by_name["shape_signature"], 4).tolist():
         data[slot : slot + 4] = (target - slot).to_bytes(4, "little")
     with pytest.raises(InvalidModelError, match="claim more elements than it has bytes"):
