@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ._quant import activation_range, float_activation_range, quantize_multipliers
-from ._requantize import Scaling
+from ._scaling import Scaling
 from .api import Binding, NodeSpec, OpError, Run, TensorSpec, take
 from .types import Array, DType
 

@@ -13,14 +13,11 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ._scaling import Scaling
 from .types import Array
-
-if TYPE_CHECKING:
-    from ._requantize import Scaling
 
 # numbers this large have a float32 of their own
 _EXACT = 1 << 24

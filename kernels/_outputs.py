@@ -13,7 +13,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ._requantize import Requantizer, Scaling, Tiler, activate
+from ._requantize import Arithmetic, Requantizer
+from ._tiles import Tiler, activate
 from .api import Run
 from .types import Array
 
@@ -82,16 +83,15 @@ class HybridOutputs(FloatOutputs):
 
 
 class IntegerOutputs:
-    """Requantisation of integer sums, |sum| <= bound [units], held as floats of type `dtype`."""
+    """Requantisation of integer sums, held as floats of type `dtype`."""
 
     def __init__(
-        self, scratch: Scratch, y: Array, scaling: Scaling, bound: Array, dtype: Any, most: int
+        self, scratch: Scratch, y: Array, arithmetic: Arithmetic, dtype: Any, most: int
     ) -> None:
         self._y = y
-        units = y.shape[-1]
-        self._requantizer = Requantizer(scratch, y.size // units, scaling, bound, dtype)
+        self._requantizer = Requantizer(scratch, arithmetic)
         self.setup = self._requantizer.setup
-        self._sums = scratch((most, units), dtype)
+        self._sums = scratch((most, y.shape[-1]), dtype)
 
     def block(self, images: slice, rows: slice) -> tuple[Array, Sequence[Run]]:
         y = _matrix(self._y, images, rows)

@@ -20,6 +20,7 @@ from ._convolution import (
 from ._convolve import Order, Packed, convolve, order_for, pack, pack_integers
 from ._hybrid import RowQuantizer
 from ._outputs import FloatOutputs, HybridOutputs, IntegerOutputs, Outputs, compute_type
+from ._requantize import choose
 from ._window import Window, sequence
 from .api import Binding, NodeSpec, OpError, Run, Shape, op
 from .types import Array
@@ -98,9 +99,10 @@ def _plan_integer(b: Binding, scratch: Callable[..., Array]) -> Run:
     units = y.shape[3]
     sums = values.reshape(units, -1).sum(axis=1)
     scale = scaling(b, x, b.input(1), sums, _bias(b), units)
+    arithmetic = choose(scale, packed.bounds, y.size // units, packed.sum_dtype)
 
     def outputs(most: int) -> Outputs:
-        return IntegerOutputs(scratch, y, scale, packed.bounds, packed.sum_dtype, most)
+        return IntegerOutputs(scratch, y, arithmetic, packed.sum_dtype, most)
 
     return convolve(b, scratch, b.xi(0), _window(b), packed, x.zero_point, outputs)
 

@@ -12,9 +12,9 @@ from numpy.lib.stride_tricks import as_strided
 
 from ._convolution import bind_planned
 from ._quant import float_activation_range
-from ._requantize import Tiler, activate
 from ._scatter import overlap
 from ._shape import INDEX, known
+from ._tiles import Tiler, activate
 from ._window import output_size, padding_before, sequence
 from .api import Binding, NodeSpec, OpError, Run, Shape, op, take
 from .types import Array, DType

@@ -20,6 +20,7 @@ from ._convolution import (
 from ._convolve import EXACT, largest_sums
 from ._hybrid import RowQuantizer
 from ._outputs import FloatOutputs, HybridOutputs, IntegerOutputs, Outputs, compute_type
+from ._requantize import choose
 from ._scatter import pack_transposed, scatter
 from ._shape import INDEX, known
 from ._window import Window, sequence
@@ -112,9 +113,10 @@ def _plan_integer(b: Binding, scratch: Callable[..., Array]) -> Run:
     matrix = _matrix(b, lambda: pack_transposed(values, dtype))
     # at the edges kernels are cut off, so the zero point is taken from the input itself
     scale = scaling(b, x, weights, np.zeros(units, np.int64), _bias(b), units)
+    arithmetic = choose(scale, bound, y.size // units, dtype)
 
     def outputs(most: int) -> Outputs:
-        return IntegerOutputs(scratch, y, scale, bound, dtype, most)
+        return IntegerOutputs(scratch, y, arithmetic, dtype, most)
 
     return sequence(_scatter(b, scratch, b.xi(_INPUT), x.zero_point, matrix, outputs))
 

@@ -21,6 +21,7 @@ from ._convolve import EXACT
 from ._depthwise import Taps, depthwise
 from ._hybrid import RowQuantizer
 from ._outputs import FloatOutputs, HybridOutputs, IntegerOutputs, Outputs, compute_type
+from ._requantize import choose
 from ._window import Window, sequence
 from .api import Binding, NodeSpec, OpError, Run, Shape, op
 from .types import Array
@@ -86,9 +87,10 @@ def _plan_integer(b: Binding, scratch: Callable[..., Array]) -> Run:
     dtype = np.float32 if bound.max() <= EXACT else np.float64
     units = y.shape[3]
     scale = scaling(b, x, b.input(1), values.sum(axis=(0, 1)), _bias(b), units)
+    arithmetic = choose(scale, bound, y.size // units, dtype)
 
     def outputs(most: int) -> Outputs:
-        return IntegerOutputs(scratch, y, scale, bound, dtype, most)
+        return IntegerOutputs(scratch, y, arithmetic, dtype, most)
 
     taps = Taps(values.astype(dtype), x.zero_point)
     return depthwise(b, scratch, b.xi(0), _window(b), taps, outputs)

@@ -24,8 +24,10 @@ from ._convolution import (
 from ._convolve import Packed, order_for, pack_integers, product
 from ._hybrid import RowQuantizer
 from ._quant import activation_range, float_activation_range
-from ._requantize import Requantizer, Scaling, Tiler, activate
+from ._requantize import Requantizer, choose
+from ._scaling import Scaling
 from ._sparse import densify
+from ._tiles import Tiler, activate
 from ._window import sequence
 from .api import Binding, NodeSpec, OpError, Run, Shape, op, take
 from .types import Array, DType
@@ -176,7 +178,8 @@ def _plan_integer(b: Binding, scratch: Callable[..., Array]) -> Run:
     sums = scratch(y.shape, packed.sum_dtype)
     part = scratch(y.shape, packed.dtype) if len(packed.cuts) > 1 else None
     rows = scratch(x.shape, packed.dtype)
-    requantizer = Requantizer(scratch, y.shape[0], scale, packed.bounds, packed.sum_dtype)
+    arithmetic = choose(scale, packed.bounds, y.shape[0], packed.sum_dtype)
+    requantizer = Requantizer(scratch, arithmetic)
     return sequence(
         [
             *_shuffle_input(b, x),

@@ -15,7 +15,8 @@ from litedelegate.kernels._quant import (
     multiply_by_quantized_multiplier_64,
     quantize_multipliers,
 )
-from litedelegate.kernels._requantize import Requantizer, Scaling
+from litedelegate.kernels._requantize import Requantizer, choose
+from litedelegate.kernels._scaling import Scaling
 from litedelegate.kernels.types import Array
 
 RANGES = {np.int8: (-128, 127), np.uint8: (0, 255), np.int16: (-32768, 32767)}
@@ -43,7 +44,7 @@ def _run(scaling: Scaling, accumulators: Array, bound: int, dtype: Any) -> tuple
     rows, channels = accumulators.shape
     y = np.zeros((rows, channels), dtype)
     bounds = np.full(channels, bound)
-    requantizer = Requantizer(_scratch, rows, scaling, bounds)
+    requantizer = Requantizer(_scratch, choose(scaling, bounds, rows))
     for step in [*requantizer.setup, *requantizer.steps(accumulators.astype(np.float32), y)]:
         step()
     return y, requantizer
@@ -115,7 +116,9 @@ def test_a_channel_of_bias_alone() -> None:
     accumulators = np.zeros((20_000, 2), np.int64)
     accumulators[:, 1] = np.arange(20_000) % 4001
     y = np.zeros(accumulators.shape, np.int8)
-    requantizer = Requantizer(_scratch, len(y), scaling, np.array([0, 4000]))
+    arithmetic = choose(scaling, np.array([0, 4000]), len(y))
+    assert arithmetic.form == "float32" and arithmetic.right.all()
+    requantizer = Requantizer(_scratch, arithmetic)
     for step in [*requantizer.setup, *requantizer.steps(accumulators.astype(np.float32), y)]:
         step()
     np.testing.assert_array_equal(y, scaling.apply(accumulators))
