@@ -303,6 +303,7 @@ CUSTOM_FAMILIES: dict[str, tuple[str, ...]] = {
     "hadamard": ("aeq.hadamard_rotation",),
     "perception": ("MaxPoolWithArgmax", "DenseImageWarp"),
     "pooling3d": ("AvgPool3D", "MaxPool3D"),
+    "posenet": ("PosenetDecoderOp",),
     "roll": ("Roll",),
     "mediapipe": (
         "Convolution2DTransposeBias",
