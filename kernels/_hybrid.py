@@ -17,6 +17,9 @@ from .types import Array
 # with this in place of 0.5, trunc(x + copysign(half, x)) rounds every float32 half away from zero
 _HALF = np.nextafter(np.float32(0.5), np.float32(0))
 
+# 127 over this is still a float32
+_TINY = np.float32(1e-36)
+
 
 class RowQuantizer:
     """Quantises each row (last dimension) of a float32 array to int8, with a scale of its own.
@@ -36,20 +39,21 @@ class RowQuantizer:
         self._quantize = self._asymmetric if asymmetric else self._symmetric
 
     def __call__(self, x: Array) -> None:
-        np.min(x, axis=-1, keepdims=True, out=self._low, initial=0.0)
-        np.max(x, axis=-1, keepdims=True, out=self._high, initial=0.0)
         self._quantize(x)
 
     def _symmetric(self, x: Array) -> None:
         top, inverse = self._high, self._low
-        np.maximum(top, np.negative(self._low, out=self._low), out=top)
-        top[top == 0] = 127  # an all-zero row has scale 1
+        np.abs(x, out=self.values)
+        np.maximum.reduce(self.values, axis=-1, keepdims=True, out=top, initial=0.0)
+        np.maximum(top, _TINY, out=top)  # whatever the scale of an all-zero row, its values are 0
         np.divide(top, np.float32(127), out=self.scale)
         np.divide(np.float32(127), top, out=inverse)
         np.multiply(x, inverse, out=self.values)
         self._round()
 
     def _asymmetric(self, x: Array) -> None:
+        np.minimum.reduce(x, axis=-1, keepdims=True, out=self._low, initial=0.0)
+        np.maximum.reduce(x, axis=-1, keepdims=True, out=self._high, initial=0.0)
         low, high = self._low.astype(np.float64), self._high.astype(np.float64)
         scale = (high - low) / 255
         scale[scale == 0] = 1
