@@ -1,29 +1,28 @@
 """FlexBuffers: the schemaless format in which custom operators keep their options.
 
-Own code, as the reader of the `flatbuffers` package follows offsets without checking them, and its
-writer takes ASCII keys alone. The layout: every value has a width of 1, 2, 4 or 8 bytes; offsets
-are subtracted from where they stand; the last bytes are the root, its packed type (type << 2 | log2
-width) and the width of the root.
+The `flatbuffers` package writes them; its reader follows offsets without checking them, so reading
+is own code. The layout: every value has a width of 1, 2, 4 or 8 bytes; offsets are subtracted from
+where they stand; the last bytes are the root, its packed type (type << 2 | log2 width) and the
+width of the root.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 MAX_DEPTH = 64
+_BIG = 1 << 63  # from here on integers are unsigned
+_FLOAT32 = float(np.finfo(np.float32).max)
 _NULL, _INT, _UINT, _FLOAT, _KEY, _STRING = range(6)
 _INDIRECT_INT, _INDIRECT_UINT, _INDIRECT_FLOAT, _MAP, _VECTOR = range(6, 11)
 _TYPED, _TYPED_STRING = 11, 15  # vectors of _INT, _UINT, _FLOAT, _KEY, and the old one of strings
 _FIXED = 16  # 2, 3 or 4 of _INT, _UINT, _FLOAT
 _BLOB, _BOOL, _TYPED_BOOL = 25, 26, 36
 
-# the typed vector that a list of one kind of number becomes
-_TYPED_OF = {_INT: _TYPED, _UINT: _TYPED + 1, _FLOAT: _TYPED + 2, _BOOL: _TYPED_BOOL}
 _FORMATS = {
     _INT: ["<b", "<h", "<i", "<q"],
     _UINT: ["<B", "<H", "<I", "<Q"],
@@ -143,138 +142,63 @@ def encode(value: Any) -> bytes:
     scalars.
 
     Lists and arrays of one kind of number become typed vectors. Keys may not contain a NUL.
-    OverflowError for integers beyond 64 bits.
+    OverflowError for integers beyond 64 bits, UnicodeEncodeError for lone surrogates.
     """
-    encoder = _Encoder()
-    item = encoder.add(value)
-    width = max(item.width, encoder.width(0, [item])) if item.place is not None else item.width
-    encoder.inline([item], width)
-    encoder.out += bytes([item.packed(width), width])
-    return bytes(encoder.out)
+    from flatbuffers.flexbuffers import Builder
+
+    builder = Builder()
+    _add(builder, _plain(value))
+    return bytes(builder.Finish())
 
 
-@dataclass(frozen=True)
-class _Item:
-    """A value that is written, but for its inline part: a number, or an offset to `place`."""
+def _plain(value: Any) -> Any:
+    """The value in the types that the package takes, with keys as bytes: str keys are ASCII there.
 
-    kind: int
-    width: int  # the least that holds the number; that of what stands at `place`
-    number: int | float = 0
-    place: int | None = None
+    Settled for all of it first, since an error between a key and its value becomes another there.
+    """
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
+    if isinstance(value, str):
+        value.encode()  # UnicodeEncodeError where it is no text
+    if value is None or isinstance(value, bool | float | str):
+        return value
+    if isinstance(value, int):
+        if not -_BIG <= value < 2 * _BIG:
+            raise OverflowError(f"{value} takes more than 64 bits")
+        return int(value)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
+    if isinstance(value, Mapping):
+        return {_key(str(key)): _plain(item) for key, item in value.items()}
+    if isinstance(value, Sequence):
+        return [_plain(item) for item in value]
+    raise TypeError(
+        f"a FlexBuffer cannot hold {type(value).__name__}; it takes dict, list, str, bytes, bool, "
+        "int, float, None and numpy arrays"
+    )
 
-    def packed(self, parent_width: int) -> int:
-        width = max(self.width, parent_width) if self.place is None else self.width
-        return self.kind << 2 | width.bit_length() - 1
+
+def _key(name: str) -> bytes:
+    if "\0" in name:
+        raise ValueError(f"the key {name!r} contains a NUL")
+    return name.encode()
 
 
-class _Encoder:
-    def __init__(self) -> None:
-        self.out = bytearray()
-        self._keys: dict[str, int] = {}
-
-    def add(self, value: Any) -> _Item:
-        if isinstance(value, np.generic | np.ndarray):
-            value = value.tolist()
-        if value is None:
-            return _Item(_NULL, 1)
-        if isinstance(value, bool):
-            return _Item(_BOOL, 1, int(value))
-        if isinstance(value, int):
-            return self.integer(value)
-        if isinstance(value, float):
-            try:
-                exact = struct.unpack("<f", struct.pack("<f", value))[0] == value
-            except OverflowError:
-                exact = False
-            return _Item(_FLOAT, 4 if exact else 8, value)
-        if isinstance(value, str):
-            return self.bytes(_STRING, value.encode("utf-8", "surrogateescape"), b"\0")
-        if isinstance(value, bytes | bytearray | memoryview):
-            return self.bytes(_BLOB, bytes(value), b"")
-        if isinstance(value, Mapping):
-            return self.map({str(key): item for key, item in value.items()})
-        if isinstance(value, Sequence):
-            items = [self.add(item) for item in value]
-            kinds = {item.kind for item in items}
-            return self.vector(items, _TYPED_OF.get(kinds.pop()) if len(kinds) == 1 else None)
-        raise TypeError(
-            f"a FlexBuffer cannot hold {type(value).__name__}; it takes dict, list, str, bytes, "
-            "bool, int, float, None and numpy arrays"
-        )
-
-    def integer(self, value: int) -> _Item:
-        for width in (1, 2, 4, 8):
-            if -(1 << 8 * width - 1) <= value < 1 << 8 * width - 1:
-                return _Item(_INT, width, value)
-        if 0 <= value < 1 << 64:
-            return _Item(_UINT, 8, value)
-        raise OverflowError(f"{value} takes more than 64 bits")
-
-    def align(self, width: int) -> None:
-        self.out += bytes(-len(self.out) % width)
-
-    def bytes(self, kind: int, raw: bytes, end: bytes) -> _Item:
-        width = next(w for w in (1, 2, 4, 8) if len(raw) < 1 << 8 * w)
-        self.align(width)
-        self.out += len(raw).to_bytes(width, "little")
-        place = len(self.out)
-        self.out += raw + end
-        return _Item(kind, width, place=place)
-
-    def key(self, name: str) -> _Item:
-        if name not in self._keys:
-            raw = name.encode("utf-8", "surrogateescape")
-            if b"\0" in raw:
-                raise ValueError(f"the key {name!r} contains a NUL")
-            self._keys[name] = len(self.out)
-            self.out += raw + b"\0"
-        return _Item(_KEY, 1, place=self._keys[name])
-
-    def map(self, values: Mapping[str, Any]) -> _Item:
-        # readers search for keys, so they are sorted by their bytes
-        names = sorted(values, key=lambda name: name.encode("utf-8", "surrogateescape"))
-        items = [self.add(values[name]) for name in names]
-        keys = self.vector([self.key(name) for name in names], _TYPED + _KEY - _INT)
-        return self.vector(items, None, keys)
-
-    def vector(self, items: Sequence[_Item], typed: int | None, keys: _Item | None = None) -> _Item:
-        head: list[_Item] = []
-        if keys is not None:
-            head = [keys, self.integer(keys.width)]
-        head.append(
-            _Item(_UINT, next(w for w in (1, 2, 4, 8) if len(items) < 1 << 8 * w), len(items))
-        )
-        parts = [*head, *items]
-        width = self.width(0, parts)
-        start = self.inline(parts, width)
-        if typed is None:
-            self.out += bytes(item.packed(width) for item in items)
-        kind = typed or (_VECTOR if keys is None else _MAP)
-        return _Item(kind, width, place=start + len(head) * width)
-
-    def width(self, least: int, parts: Sequence[_Item]) -> int:
-        """The least width in which all of the parts fit, written from here on."""
-        for width in (1, 2, 4, 8):
-            at = len(self.out) + -len(self.out) % width
-            if width >= least and all(
-                part.width <= width
-                if part.place is None
-                else at + i * width - part.place < 1 << 8 * width
-                for i, part in enumerate(parts)
-            ):
-                return width
-        raise OverflowError("the values take more than 64 bits")
-
-    def inline(self, parts: Sequence[_Item], width: int) -> int:
-        """Writes the inline parts; where they start."""
-        self.align(width)
-        start = len(self.out)
-        for part in parts:
-            if part.place is not None:
-                self.out += (len(self.out) - part.place).to_bytes(width, "little")
-            elif part.kind == _FLOAT:
-                self.out += struct.pack("<f" if width == 4 else "<d", part.number)
-            else:
-                raw = int(part.number) & (1 << 8 * width) - 1
-                self.out += raw.to_bytes(width, "little")
-        return start
+def _add(builder: Any, value: Any) -> None:
+    if isinstance(value, dict):
+        with builder.Map():
+            for key, item in value.items():
+                builder.Key(key)
+                _add(builder, item)
+    elif isinstance(value, list):
+        kinds = {type(item) for item in value}
+        typed = kinds in ({bool}, {float}) or (kinds == {int} and max(value) < _BIG)
+        with builder.TypedVector() if typed else builder.Vector():
+            for item in value:
+                _add(builder, item)
+    elif isinstance(value, int) and value >= _BIG:
+        builder.UInt(value)
+    elif isinstance(value, float) and abs(value) > _FLOAT32:
+        builder.Float(value, 8)  # whether it fits into four bytes is asked by an overflow there
+    else:
+        builder.Add(value)

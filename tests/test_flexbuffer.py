@@ -45,9 +45,36 @@ def test_numpy_values() -> None:
     assert got == {"a": [0, 1, 2], "s": 0.5}
 
 
-def test_what_it_cannot_hold() -> None:
-    with pytest.raises(TypeError, match="cannot hold set"):
-        encode({1, 2})
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        ([1, -2], 11),
+        (np.float32([0.5, 1]), 13),
+        ([True, False], 36),
+        ([1, 2**63], 10),
+        ([1, 1.0], 10),
+        ([], 10),
+        ({"a": 1}, 9),
+    ],
+)
+def test_lists_of_one_kind_of_number_are_typed(value: Any, kind: int) -> None:
+    assert encode(value)[-2] >> 2 == kind
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "text"),
+    [
+        ({1, 2}, TypeError, "cannot hold set"),
+        ({"a": [0, {"b": 1j}]}, TypeError, "cannot hold complex"),
+        ({"a": -(2**63) - 1}, OverflowError, "more than 64 bits"),
+        ([2**64], OverflowError, "more than 64 bits"),
+        ({"a\0": 1}, ValueError, "contains a NUL"),
+        ({"a": "\ud800"}, UnicodeEncodeError, "surrogates not allowed"),
+    ],
+)
+def test_what_it_cannot_hold(value: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        encode(value)
 
 
 @pytest.mark.parametrize(
