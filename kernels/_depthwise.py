@@ -45,8 +45,10 @@ def depthwise(
     """The convolution; `outputs(most)` makes a receiver of its sums (see `_outputs`)."""
     kh, kw, units = taps.weights.shape
     multiplier = units // x.shape[3]
-    # [batch, height, width, channels, multiplier]
-    source = np.broadcast_to(x[..., None], (*x.shape, multiplier))
+    # [batch, height, width, channels, multiplier]; broadcasting loses the strides that windows need
+    source = x[..., None]
+    if multiplier > 1:
+        source = np.broadcast_to(source, (*x.shape, multiplier))
     blocks = list(window.blocks(x.shape[0], window.out[1] * units, _BLOCK))
     work = x.shape[0] * window.out[0] * window.out[1] * units * kh * kw
 
