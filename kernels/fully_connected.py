@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -29,7 +29,7 @@ from ._scaling import Scaling
 from ._sparse import densify
 from ._tiles import Tiler, activate
 from ._window import sequence
-from .api import Binding, NodeSpec, OpError, Run, Shape, op, take
+from .api import Binding, NodeSpec, OpError, Run, Shape, TensorSpec, op, take
 from .types import Array, DType
 
 _TYPES = {
@@ -70,8 +70,8 @@ def _infer(node: NodeSpec) -> list[Shape]:
         activation_range(activation, y)
     elif kind is Kind.FLOAT or activation != "TANH":
         float_activation_range(activation)
-    if kind is Kind.HYBRID and not (weights.quant and weights.quant.block_size):
-        check_weight_scales(weights, units)
+    if kind is Kind.HYBRID:
+        _check_hybrid(weights)
     if node.options.keep_num_dims or depth == 0:
         if not x.rank or x.shape[-1] != depth:
             raise OpError(
@@ -109,6 +109,18 @@ def _with_workspace(node: NodeSpec, shape: Shape) -> list[Shape]:
             f"shuffled weights [{units}, {depth}] are not in blocks of 4 units and 16 of depth"
         )
     return [shape, node.outputs[1].shape]
+
+
+def _check_hybrid(weights: TensorSpec) -> None:
+    """Integer weights for floats have a scale, one for each unit, or one for each block."""
+    quant, (units, depth) = weights.quant, weights.shape
+    if quant is None or not quant.block_size:
+        check_weight_scales(weights, units)
+    elif quant.scale.shape != (units, depth // quant.block_size) or depth % quant.block_size:
+        raise OpError(
+            f"weights {weights.name!r} {list(weights.shape)} in blocks of {quant.block_size} have "
+            f"scales {list(quant.scale.shape)}"
+        )
 
 
 def _count(shape: Shape) -> int:
@@ -230,23 +242,26 @@ def _scaling(b: Binding, values: Array) -> Scaling:
 
 def _plan_hybrid(b: Binding, scratch: Callable[..., Array]) -> Run:
     x, y = _matrices(b)
-    weights = b.input(1)
-    quant = weights.quant
-    blockwise = quant is not None and quant.block_size > 0
-    asymmetric = blockwise or b.options.asymmetric_quantize_inputs
+    quant = b.input(1).quant
+    assert quant is not None
+    asymmetric = quant.block_size > 0 or b.options.asymmetric_quantize_inputs
     quantizer = RowQuantizer(scratch, x.shape, asymmetric)
-    values = hybrid_values(_dense(b)).astype(np.float32)
-    scales: Sequence[Array] = [quantizer.scale]
-    if blockwise and quant is not None:
-        # the sum of each block has a scale of its own, so it goes into the weights
-        values *= np.repeat(quant.scale.astype(np.float32), quant.block_size, axis=1)
-    else:
-        scales = [quantizer.scale, weight_scales(weights)]
+
+    def make() -> Array:
+        # real weights: the sum of each block, or of each unit, has a scale of its own
+        values = hybrid_values(_dense(b)).astype(np.float32)
+        if quant.block_size:
+            values *= np.repeat(quant.scale.astype(np.float32), quant.block_size, axis=1)
+        else:
+            values *= weight_scales(b.input(1))[:, None]
+        return values
+
+    values: Array = b.once("weights", make) if b.input(1).const is not None else make()
     return sequence(
         [
             partial(quantizer, x),
             *product(quantizer.values, values.T, y, _WHOLE, None, scratch),
-            *(partial(np.multiply, y, s, out=y) for s in scales),
+            partial(np.multiply, y, quantizer.scale, out=y),
             *_finish_float(b, scratch, y),
         ]
     )
