@@ -75,6 +75,18 @@ def _bind_gather(b: Binding) -> Run | None:
             f"{list(x.shape)}; taken: 0 to {limit - 1}"
         )
 
+    if batch == 0 and positions.size == 1:
+        slices = np.moveaxis(x, axis, 0)
+        target = y.reshape(slices.shape[1:])
+        position = positions.item
+
+        def run_one() -> None:
+            at = position()
+            if not 0 <= at < limit:
+                raise refuse(np.ones(positions.shape, np.bool_))
+            target[...] = slices[at]
+
+        return run_one
     if batch == 0:
         wide, refresh = _checked(b, positions, np.asarray(limit), refuse)
 
