@@ -122,6 +122,14 @@ def convolve(
     )
 
 
+def cuttable(x: Array, y: Array, window: Window) -> tuple[Array, Array, Window]:
+    """The same images, but a single row that is too long for a block as a column."""
+    depth = window.kernel[0] * window.kernel[1] * x.shape[3]
+    if window.size[0] > 1 or window.kernel[0] > 1 or window.out[1] * depth <= 4 * COLUMNS:
+        return x, y, window
+    return x.swapaxes(1, 2), y.swapaxes(1, 2), window.turned()
+
+
 def _steps(
     scratch: Callable[..., Array],
     x: Array,

@@ -61,6 +61,11 @@ class Window:
         before = [padding_before(*p) for p in zip(size, kernel, stride, dilation, out, strict=True)]
         return Window(size, kernel, stride, dilation, (before[0], before[1]), (out[0], out[1]))
 
+    def turned(self) -> Window:
+        """The same over (width, height)."""
+        pairs = (self.size, self.kernel, self.stride, self.dilation, self.before, self.out)
+        return Window(*((b, a) for a, b in pairs))
+
     def span(self, axis: int, start: int, stop: int) -> Pair:
         """First input index and one past the last that outputs start:stop see; may lie outside."""
         first = start * self.stride[axis] - self.before[axis]

@@ -17,7 +17,7 @@ from ._convolution import (
     weight_scales,
     weight_values,
 )
-from ._convolve import Order, Packed, convolve, order_for, pack, pack_integers
+from ._convolve import Order, Packed, convolve, cuttable, order_for, pack, pack_integers
 from ._hybrid import RowQuantizer
 from ._outputs import FloatOutputs, HybridOutputs, IntegerOutputs, Outputs, compute_type
 from ._requantize import choose
@@ -82,33 +82,34 @@ def _bias(b: Binding) -> Array | None:
 
 
 def _plan_float(b: Binding, scratch: Callable[..., Array]) -> Run:
-    y = b.y[0]
+    x, y, window = cuttable(b.xi(0), b.y[0], _window(b))
     packed = _packed(b, lambda o: pack(b.xi(1), _groups(b), compute_type(y), o))
     activation = b.options.fused_activation_function
 
     def outputs(most: int) -> Outputs:
         return FloatOutputs(scratch, y, _bias(b), activation, most)
 
-    return convolve(b, scratch, b.xi(0), _window(b), packed, 0.0, outputs)
+    return convolve(b, scratch, x, window, packed, 0.0, outputs)
 
 
 def _plan_integer(b: Binding, scratch: Callable[..., Array]) -> Run:
-    x, y = b.input(0), b.y[0]
+    spec = b.input(0)
+    x, y, window = cuttable(b.xi(0), b.y[0], _window(b))
     values = weight_values(b.input(1), b.xi(1))
-    packed = _packed(b, lambda o: pack_integers(values, _groups(b), *x.dtype.range(), o))
+    packed = _packed(b, lambda o: pack_integers(values, _groups(b), *spec.dtype.range(), o))
     units = y.shape[3]
     sums = values.reshape(units, -1).sum(axis=1)
-    scale = scaling(b, x, b.input(1), sums, _bias(b), units)
+    scale = scaling(b, spec, b.input(1), sums, _bias(b), units)
     arithmetic = choose(scale, packed.bounds, y.size // units, packed.sum_dtype)
 
     def outputs(most: int) -> Outputs:
         return IntegerOutputs(scratch, y, arithmetic, packed.sum_dtype, most)
 
-    return convolve(b, scratch, b.xi(0), _window(b), packed, x.zero_point, outputs)
+    return convolve(b, scratch, x, window, packed, spec.zero_point, outputs)
 
 
 def _plan_hybrid(b: Binding, scratch: Callable[..., Array]) -> Run:
-    x, y = b.xi(0), b.y[0]
+    x, y, window = cuttable(b.xi(0), b.y[0], _window(b))
     scales = weight_scales(b.input(1))
     # scales that differ by channel, and groups, go with a zero point for the input
     asymmetric = _groups(b) != 1 or bool((scales != scales[0]).any())
@@ -121,7 +122,7 @@ def _plan_hybrid(b: Binding, scratch: Callable[..., Array]) -> Run:
         return HybridOutputs(scratch, y, _bias(b), activation, most, quantizer.scale, scales)
 
     values = quantizer.values.reshape(x.shape)
-    run = convolve(b, scratch, values, _window(b), packed, 0.0, outputs)
+    run = convolve(b, scratch, values, window, packed, 0.0, outputs)
     return sequence([partial(quantizer, rows), run])
 
 

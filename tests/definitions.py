@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import numpy as np
 
@@ -17,37 +16,20 @@ def same_padding(size: int, kernel: int, stride: int, dilation: int = 1) -> tupl
     return total // 2, out
 
 
-def _positions(
-    size: tuple[int, int],
-    kernel: tuple[int, int],
-    stride: tuple[int, int],
-    dilation: tuple[int, int],
-    padding: str,
-) -> Iterator[tuple[int, int, int, int, int, int]]:
-    """(output y, output x, kernel y, kernel x, input y, input x) of all that lies inside."""
-    before, out = [], []
-    for n, k, s, d in zip(size, kernel, stride, dilation, strict=True):
-        pad, count = same_padding(n, k, s, d)
-        valid = (n - (k - 1) * d - 1) // s + 1
-        before.append(pad if padding == "SAME" else 0)
-        out.append(count if padding == "SAME" else valid)
-    for y, x in np.ndindex(*out):
-        for ky, kx in np.ndindex(*kernel):
-            iy = y * stride[0] - before[0] + ky * dilation[0]
-            ix = x * stride[1] - before[1] + kx * dilation[1]
-            if 0 <= iy < size[0] and 0 <= ix < size[1]:
-                yield y, x, ky, kx, iy, ix
-
-
 def output_size(
     size: tuple[int, int],
     kernel: tuple[int, int],
     stride: tuple[int, int],
     dilation: tuple[int, int],
     padding: str,
-) -> tuple[int, int]:
-    found = list(_positions(size, kernel, stride, dilation, padding))
-    return max(p[0] for p in found) + 1, max(p[1] for p in found) + 1
+) -> tuple[list[int], list[int]]:
+    """Padding in front, and output size, of height and width."""
+    before, out = [], []
+    for n, k, s, d in zip(size, kernel, stride, dilation, strict=True):
+        pad, count = same_padding(n, k, s, d)
+        before.append(pad if padding == "SAME" else 0)
+        out.append(count if padding == "SAME" else (n - (k - 1) * d - 1) // s + 1)
+    return before, out
 
 
 def convolution(
@@ -63,12 +45,21 @@ def convolution(
     size, kernel = x.shape[1:3], weights.shape[1:3]
     units, channels = weights.shape[0], weights.shape[3]
     groups = x.shape[3] // channels
-    sums = np.zeros((len(x), *output_size(size, kernel, stride, dilation, padding), units), kind)
-    for y, c, ky, kx, iy, ix in _positions(size, kernel, stride, dilation, padding):
+    before, out = output_size(size, kernel, stride, dilation, padding)
+    sums = np.zeros((len(x), *out, units), kind)
+    for tap in np.ndindex(*kernel):
+        places, sources = [], []
+        for i in (0, 1):
+            source = np.arange(out[i]) * stride[i] - before[i] + tap[i] * dilation[i]
+            inside = (source >= 0) & (source < size[i])
+            places.append(np.nonzero(inside)[0])
+            sources.append(source[inside])
+        seen = x[:, sources[0][:, None], sources[1]]
         for g in range(groups):
-            mine = slice(g * units // groups, (g + 1) * units // groups)
-            point = x[:, iy, ix, g * channels : (g + 1) * channels]
-            sums[:, y, c, mine] += point @ weights[mine, ky, kx].T
+            mine = np.arange(g * units // groups, (g + 1) * units // groups)
+            term = seen[..., g * channels : (g + 1) * channels] @ weights[mine, tap[0], tap[1]].T
+            at = np.ix_(range(len(x)), places[0], places[1], mine)
+            sums[at] += term
     return sums
 
 

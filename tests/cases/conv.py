@@ -158,6 +158,7 @@ CASES = [
     _float("no bias", (1, 5, 5, 2), (3, 3, 3, 2), bias=False),
     _float("weights and bias that change", (1, 5, 5, 2), (3, 3, 3, 2), const=False),
     _float("enough rows for several blocks", (2, 96, 90, 8), (32, 3, 3, 8), activation="RELU"),
+    _float("one long row", (2, 1, 70000, 4), (3, 1, 5, 4), (1, 2), activation="RELU"),
     _float("float64", (1, 5, 5, 2), (3, 3, 3, 2), dtype=np.float64),
     _float("float16", (1, 5, 5, 2), (3, 3, 3, 2), dtype=np.float16),
     Case(

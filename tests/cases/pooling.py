@@ -99,7 +99,7 @@ CASES = [
             _case("whole", op, (2, 7, 6, 2), (7, 6), padding="VALID"),
             _case("stride above kernel", op, (1, 9, 10, 2), (2, 2), (3, 4)),
             _case("1x1", op, (1, 3, 3, 2), (1, 1)),
-            _case("several blocks", op, (2, 100, 80, 24), (2, 2), (2, 2)),
+            _case("several blocks", op, (2, 100, 80, 24), (2, 3), (4, 8)),
             _case("RELU6", op, (1, 5, 6, 3), (3, 2), activation="RELU6"),
             _case("float64", op, (1, 5, 6, 3), (3, 2), dtype=DType.FLOAT64),
             _case("float16", op, (1, 5, 6, 3), (3, 2), dtype=DType.FLOAT16),
