@@ -58,7 +58,7 @@ def convolution(
         for g in range(groups):
             mine = np.arange(g * units // groups, (g + 1) * units // groups)
             term = seen[..., g * channels : (g + 1) * channels] @ weights[mine, tap[0], tap[1]].T
-            at = np.ix_(range(len(x)), places[0], places[1], mine)
+            at = np.ix_(np.arange(len(x)), places[0], places[1], mine)
             sums[at] += term
     return sums
 
