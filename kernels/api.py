@@ -344,6 +344,8 @@ class Registration:
     * `init(context, options) -> user_data`: once for each node. A custom op's options are a `bytes`
       with `.flexbuffer()`.
     * `free(context, user_data)`: once for each init.
+    * `reset(context, user_data)`: what the op keeps from one invoke to the next, back to its start;
+      called when the variables are reset.
     * `prepare(context, node)`: whenever an input may have another shape; checks, sizes outputs,
       asks for temporaries.
     * `invoke(context, node)`: computes.
@@ -362,6 +364,7 @@ class Registration:
     versions: tuple[int, int] = (1, 1)
     init: Callable[[Context, Any], Any] | None = None
     free: Callable[[Context, Any], None] | None = None
+    reset: Callable[[Context, Any], None] | None = None
     prepare: Callable[[Context, Node], None] | None = None
     invoke: Callable[[Context, Node], None] | None = None
     infer: Infer | None = None

@@ -305,6 +305,26 @@ CUSTOM_FAMILIES: dict[str, tuple[str, ...]] = {
     "pooling3d": ("AvgPool3D", "MaxPool3D"),
     "posenet": ("PosenetDecoderOp",),
     "roll": ("Roll",),
+    "signal_fft": (
+        "SignalEnergy",
+        "SignalFftAutoScale",
+        "SignalIrfft",
+        "SignalRfft",
+        "SignalWindow",
+    ),
+    "signal_filterbank": (
+        "SignalFilterBank",
+        "SignalFilterBankLog",
+        "SignalFilterBankSpectralSubtraction",
+        "SignalFilterBankSquareRoot",
+        "SignalPCAN",
+    ),
+    "signal_frames": (
+        "SignalDelay",
+        "SignalFramer",
+        "SignalOverlapAdd",
+        "SignalStacker",
+    ),
     "mediapipe": (
         "Convolution2DTransposeBias",
         "MaxPoolingWithArgmax2D",

@@ -369,10 +369,15 @@ class LiveSubgraph(LiveContext):
             run()
 
     def reset_variables(self) -> None:
-        """Variables back to zero (for int8 the zero point), as TensorFlow Lite has it."""
+        """Variables back to zero (for int8 the zero point), as TensorFlow Lite has it, and what
+        ops keep of their own back to its start.
+        """
         for tensor in self.tensors:
             if tensor.variable and tensor.array_or_none is not None:
                 np.copyto(tensor.array_or_none, zeros(tensor))
+        for node in self.nodes:
+            if node.registration.reset is not None:
+                node.registration.reset(self, node.user_data)
 
     def release(self) -> None:
         """Lets go of all memory but the constants."""
