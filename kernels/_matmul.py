@@ -12,9 +12,9 @@ from .api import Run
 from .types import Array
 
 # below this many multiplications handing work to another thread costs more than it saves
-_PARALLEL_FROM = 1 << 22
-# from this many on BLAS shares one product among threads itself
-_BLAS_PARALLEL_FROM = 1 << 18
+_PARALLEL_FROM = 1 << 21
+# rows that fill the registers of a BLAS kernel
+_ROWS = 16
 
 
 def product(x: Array, y: Array, out: Array) -> Run:
@@ -31,20 +31,28 @@ def product(x: Array, y: Array, out: Array) -> Run:
 def stacked_product(
     x: Array, y: Array, out: Array, threads: int, parallel: Callable[[Sequence[Run]], Run]
 ) -> Run:
-    """`product`, as few BLAS calls as the shapes allow, and those shared among threads."""
+    """`product`, in as few BLAS calls as shapes and threads allow; BLAS itself uses one thread."""
     depth, columns = y.shape[-2:]
     if x.ndim > 2 and y.size == depth * columns and x.flags.c_contiguous and x.size:
         # one right matrix for all rows
-        x, out = x.reshape(-1, depth), out.reshape(-1, columns)
-        return product(x, y[(0,) * (y.ndim - 2)], out)
-    work, each = out.size * depth, out.shape[-2] * columns * depth
-    axis = next((i for i, d in enumerate(out.shape[:-2]) if d >= threads), None)
-    if threads < 2 or axis is None or work < _PARALLEL_FROM or each >= _BLAS_PARALLEL_FROM:
+        x, y, out = x.reshape(-1, depth), y[(0,) * (y.ndim - 2)], out.reshape(-1, columns)
+    if threads < 2 or out.size * depth < _PARALLEL_FROM:
         return product(x, y, out)
-    x, y = (np.broadcast_to(a, out.shape[:-2] + a.shape[-2:]) for a in (x, y))
-    edges = [out.shape[axis] * i // threads for i in range(threads + 1)]
-    cuts = [(slice(None),) * axis + (slice(*e),) for e in itertools.pairwise(edges)]
-    return parallel([product(x[c], y[c], out[c]) for c in cuts])
+    batch = out.shape[:-2]
+    axis = next((i for i, d in enumerate(batch) if d >= threads), None)
+    if axis is not None:
+        x, y = (np.broadcast_to(a, batch + a.shape[-2:]) for a in (x, y))
+        cuts = [(slice(None),) * axis + (c,) for c in _cuts(batch[axis], threads)]
+        return parallel([product(x[c], y[c], out[c]) for c in cuts])
+    if out.shape[-2] >= columns or out.shape[-2] >= _ROWS * threads:
+        rows = _cuts(out.shape[-2], threads)
+        return parallel([product(x[..., c, :], y, out[..., c, :]) for c in rows])
+    return parallel([product(x, y[..., c], out[..., c]) for c in _cuts(columns, threads)])
+
+
+def _cuts(size: int, parts: int) -> list[slice]:
+    edges = [size * i // parts for i in range(parts + 1)]
+    return [slice(*e) for e in itertools.pairwise(edges) if e[0] < e[1]]
 
 
 def operand_type(depth: int, largest: int) -> np.dtype[Any]:

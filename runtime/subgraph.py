@@ -17,6 +17,7 @@ import numpy as np
 from ..kernels import api
 from ..kernels.api import NodeSpec, OpError, Run, Shape
 from ..kernels.types import Array
+from .blas import one_thread
 from .context import LiveContext
 from .errors import NodeError, UnresolvedOpsError
 from .folding import fold, foldable
@@ -194,7 +195,7 @@ class LiveSubgraph(LiveContext):
         self._running = True
         try:
             # infinities and NaN are values like others, as in C: numpy must not warn of them
-            with np.errstate(all="ignore"):
+            with one_thread, np.errstate(all="ignore"):
                 if profiler is None:
                     for call in calls:
                         call()

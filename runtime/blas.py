@@ -1,0 +1,47 @@
+"""numpy's BLAS keeps to one thread while a model runs.
+
+BLAS threads spin while they wait: for each other, for their next call, and beside our own row
+blocks. Where the CPUs are busy a product of microseconds then takes milliseconds. So `num_threads`
+counts the threads of `threads.Pool` alone, each of which calls BLAS for its own rows.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from typing import Any
+
+
+class _OneThread:
+    """The setting is the process's: the first to enter changes it, the last to leave restores it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._before: list[tuple[Any, int]] = []
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._inside += 1
+            if self._inside == 1:
+                self._before = [(library, library.get_num_threads()) for library in _libraries()]
+                for library, _ in self._before:
+                    library.set_num_threads(1)
+
+    def __exit__(self, *exc: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                for library, threads in self._before:
+                    library.set_num_threads(threads)
+
+
+one_thread = _OneThread()
+
+
+@functools.cache
+def _libraries() -> tuple[Any, ...]:
+    """The BLAS libraries that are loaded, by the time a model first runs."""
+    from threadpoolctl import ThreadpoolController  # 4 ms, spared to those who only read models
+
+    return tuple(ThreadpoolController().select(user_api="blas").lib_controllers)
