@@ -55,7 +55,7 @@ class RowQuantizer:
         np.minimum.reduce(x, axis=-1, keepdims=True, out=self._low, initial=0.0)
         np.maximum.reduce(x, axis=-1, keepdims=True, out=self._high, initial=0.0)
         low, high = self._low.astype(np.float64), self._high.astype(np.float64)
-        scale = (high - low) / 255
+        scale = np.subtract(self._high, self._low).astype(np.float64) / 255
         scale[scale == 0] = 1
         from_low, from_high = -128 - low / scale, 127 - high / scale
         nearer_low = 128 + np.abs(low / scale) < 127 + np.abs(high / scale)
@@ -64,10 +64,9 @@ class RowQuantizer:
         zero[low == high] = 0
         self.scale[...] = scale
         np.multiply(x, np.divide(np.float32(1), self.scale, out=self._low), out=self.values)
-        np.add(self.values, zero, out=self.values)
+        # rounded before the zero point is added, which halves notice
         self._round()
-        np.clip(self.values, -128, 127, out=self.values)
-        np.subtract(self.values, zero, out=self.values)
+        np.clip(self.values, -128 - zero, 127 - zero, out=self.values)
 
     def _round(self) -> None:
         np.copysign(_HALF, self.values, out=self._half)
