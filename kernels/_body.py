@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from .api import Context, OpError, Subgraph
+from .builtins import BUILTINS
 from .types import Array, DType
 
 _UFUNCS: dict[str, np.ufunc] = {
@@ -65,13 +66,40 @@ class Body:
 
 
 def run_on_vectors(subgraph: Subgraph, values: Sequence[Array]) -> list[Array]:
-    """A subgraph of scalars on vectors of one length: its outputs, as vectors of their own."""
+    """A subgraph of scalars on vectors of one length: its outputs, as vectors of their own.
+
+    A body of elementwise operators runs once, on whole vectors. Any other (one that gives its
+    scalars a shape, or branches on them) runs once for each element.
+    """
     size = values[0].size
+    if size != 1 and not all(_elementwise(op) for op in subgraph.ops):
+        ones = [
+            run_on_vectors(subgraph, [v.reshape(-1)[i : i + 1] for v in values])
+            for i in range(size)
+        ]
+        if ones:
+            return [np.concatenate(parts) for parts in zip(*ones, strict=True)]
+    shape = () if size == 1 else (size,)
     for i in range(len(values)):
-        subgraph.resize_input(i, (size,))
+        subgraph.resize_input(i, shape)
     subgraph.allocate()
     for tensor, value in zip(subgraph.inputs, values, strict=True):
-        tensor.array[...] = value.reshape(-1)
+        tensor.array[...] = value.reshape(shape)
     subgraph.invoke()
     # a constant result has one element still
     return [np.array(np.broadcast_to(t.array.reshape(-1), (size,))) for t in subgraph.outputs]
+
+
+_FAMILIES = ("arithmetic", "comparison", "unary", "activation", "bitwise")
+_OTHERS = (
+    "SELECT",
+    "SELECT_V2",
+    "STABLEHLO_SELECT",
+    "STABLEHLO_CLAMP",
+    "CAST",
+    "STABLEHLO_CONVERT",
+)
+
+
+def _elementwise(op: str) -> bool:
+    return op in _OTHERS or BUILTINS.get(op) in _FAMILIES
