@@ -39,6 +39,8 @@ def _framing(node: NodeSpec) -> tuple[int, int]:
 class _Framer:
     def __init__(self) -> None:
         self.buffer = np.zeros((0, 0), np.int16)
+        self.size = self.step = self.n = self.waiting = 0
+        self.prefill = False
 
     def prepare(self, node: NodeSpec) -> None:
         self.size, self.step = _framing(node)
@@ -135,6 +137,7 @@ def _infer_stacker(node: NodeSpec) -> list[Shape]:
 class _Stacker:
     def __init__(self) -> None:
         self.rows = np.zeros((0, 0), np.int16)
+        self.count, self.first = 0, True
 
     def prepare(self, node: NodeSpec) -> None:
         channels, self.left, right, self.step = _stacking(node)
