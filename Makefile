@@ -20,6 +20,7 @@ check: $(VENV)/dev.stamp
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tools/operators.py --check
 	$(BIN)/python tools/size.py
 
 bench: $(VENV)/dev.stamp
