@@ -84,6 +84,11 @@ def check_quantization(
     check_weight_scales(weights, units)
     if weights.dtype is DType.UINT8 and weights.quant is not None and weights.quant.per_axis:
         raise OpError(f"weights {weights.name!r}: uint8 weights take one scale")
+    if weights.dtype is DType.UINT8 and not 0 <= x.scale * weights.scale < np.inf:
+        raise OpError(
+            f"weights {weights.name!r} have the scale {weights.scale}, {x.name!r} has {x.scale}; "
+            "the product is to be finite and at least 0 for uint8"
+        )
     if x.dtype is DType.INT16 and (x.zero_point or y.zero_point):
         raise OpError(
             f"{node.op} on int16 takes zero point 0; got {x.zero_point} for the input and "
@@ -114,6 +119,17 @@ def weight_scales(weights: TensorSpec) -> Array:
     return np.asarray(weights.quant.scale, np.float32).reshape(-1)
 
 
+def multipliers(x: TensorSpec, weights: TensorSpec, y: TensorSpec, product: Any) -> Array:
+    """Scales of x and weights, multiplied in the type `product`, over that of y: float64.
+
+    0 where a damaged scale makes it no number: that is what the reference's cast to integers gives.
+    """
+    with np.errstate(all="ignore"):
+        scale = product(x.scale) * weight_scales(weights).astype(product)
+        m = scale.astype(np.float64) / np.float64(y.scale)
+    return np.where(np.isfinite(m), m, 0.0)
+
+
 def weight_values(weights: TensorSpec, stored: Array) -> Array:
     """Integer weights less their zero point, int16 (int32 for int16 weights)."""
     per_axis = weights.quant is not None and weights.quant.per_axis
@@ -140,13 +156,9 @@ def scaling(
     """
     y = node.outputs[0]
     low, high = activation_range(node.options.fused_activation_function, y)
-    scale = weight_scales(weights)
-    if x.dtype is DType.UINT8:
-        # this product is rounded to float32 there
-        product = (np.float32(x.scale) * scale).astype(np.float64)
-    else:
-        product = np.float64(x.scale) * scale.astype(np.float64)
-    q, shift = quantize_multipliers(product / np.float64(y.scale))
+    # the product of the scales of uint8 tensors is rounded to float32 there
+    own = np.float32 if x.dtype is DType.UINT8 else np.float64
+    q, shift = quantize_multipliers(multipliers(x, weights, y, own))
     offset = -x.zero_point * sums.astype(np.int64)
     if bias is not None:
         offset = offset + bias.reshape(-1)

@@ -17,6 +17,7 @@ from ._convolution import (
     check_weight_scales,
     hybrid_values,
     kind_of,
+    multipliers,
     scaling,
     weight_scales,
     weight_values,
@@ -236,7 +237,7 @@ def _scaling(b: Binding, values: Array) -> Scaling:
         return replace(scale, offset=offset)
     if weights.dtype is DType.INT16:
         return replace(scale, wide=True)
-    real = np.float64(x.scale) * weight_scales(weights).astype(np.float64) / np.float64(y.scale)
+    real = multipliers(x, weights, y, np.float64)
     return replace(scale, wide=False, rounded=np.broadcast_to(real, units))
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from definitions import fixed_point, fixed_point_wide
 
+from litedelegate.kernels._convolution import multipliers
 from litedelegate.kernels._lines import find_lines
 from litedelegate.kernels._quant import (
     multiply_by_quantized_multiplier,
@@ -17,7 +18,8 @@ from litedelegate.kernels._quant import (
 )
 from litedelegate.kernels._requantize import Requantizer, choose
 from litedelegate.kernels._scaling import Scaling
-from litedelegate.kernels.types import Array
+from litedelegate.kernels.api import Quantization, TensorSpec
+from litedelegate.kernels.types import Array, DType
 
 RANGES = {np.int8: (-128, 127), np.uint8: (0, 255), np.int16: (-32768, 32767)}
 
@@ -134,3 +136,16 @@ def test_fixed_point_products() -> None:
     assert got.tolist() == [fixed_point(v, m) for v, m in pairs]
     got = multiply_by_quantized_multiplier_64(values, q, shift)
     assert got.tolist() == [fixed_point_wide(v, m) for v, m in pairs]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("product", [np.float32, np.float64])
+def test_damaged_scales_count_as_nothing_without_a_warning(product: Any) -> None:
+    signalling = np.array([0x7FA00000], np.uint32).view(np.float32)
+    scales = np.concatenate([signalling, np.float32([np.inf, -np.inf, 3e38, -0.5])])
+    x, weights, y = (
+        TensorSpec((1,), DType.UINT8, Quantization(scale, np.zeros(scale.size, np.int64)))
+        for scale in (np.float32([2.0]), scales, np.float32([0.25]))
+    )
+    want = [0, 0, 0, 0 if product is np.float32 else float(scales[3]) * 8, -4]
+    assert multipliers(x, weights, y, product).tolist() == want

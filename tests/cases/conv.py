@@ -301,6 +301,34 @@ CASES = [
     ),
     Case(
         "CONV_2D",
+        [
+            T(np.array([2, 6], np.int8).reshape(1, 1, 2, 1), scale=0.5),
+            T(
+                np.array([2, 2, 2], np.int8).reshape(3, 1, 1, 1),
+                scale=[np.nan, np.inf, 0.5],
+                const=True,
+            ),
+            T(np.array([9, 9, 0], np.int32), const=True),
+        ],
+        _options(),
+        # channels whose scale is no number hold the zero point, as in the reference
+        [T(np.array([3, 3, 7, 3, 3, 15], np.int8).reshape(1, 1, 2, 3), scale=0.25, zero_point=3)],
+        name="damaged scales",
+    ),
+    Case(
+        "CONV_2D",
+        [
+            T(np.zeros((1, 3, 3, 2), np.uint8), scale=0.5),
+            T(np.zeros((4, 1, 1, 2), np.uint8), scale=-0.5),
+            T(np.zeros(4, np.int32), scale=-0.25),
+        ],
+        _options(),
+        refused="the product is to be finite and at least 0 for uint8",
+        outputs=[T(np.zeros(1, np.uint8), scale=0.5)],
+        name="uint8 weights with a negative scale",
+    ),
+    Case(
+        "CONV_2D",
         [np.zeros((1, 3, 3, 2), np.float32), np.zeros((4, 1, 1, 2), np.float32), None],
         _options(activation="TANH"),
         refused="fused activation TANH",
