@@ -55,7 +55,7 @@ def find_lines(scaling: Scaling, bound: Array) -> Lines | None:
     multiplier, nudge = scaling.factors()
     signed = scaling.low < scaling.zero and bool(nudge.any())
     lift = 128 if scaling.low < 0 else 0
-    base = -scaling.zero if signed else lift
+    base = 0 if signed else lift
     # the middle of the range at 0, where float32 is finest
     middle = 0 if signed else (scaling.low + scaling.high) // 2 - scaling.zero
     center = np.rint(middle / np.maximum(multiplier, 2.0**-20)).astype(np.int64)
@@ -107,7 +107,8 @@ class _Search:
         signed: bool,
     ) -> None:
         self._steps, self._counts, self._signed = steps - center, counts, signed
-        self._values = np.arange(scaling.low + 1, scaling.high + 1)[:, None] + base
+        less = -scaling.zero if signed else base
+        self._values = np.arange(scaling.low + 1, scaling.high + 1)[:, None] + less
 
     def run(self, multiplier: Array, ideal: Array) -> tuple[Array, Array, Array]:
         """Multiplier and constant of each kind (float32), and whether they are proved."""

@@ -170,14 +170,15 @@ class _Float32:
             self._sign = scratch((size,), np.float32)
         else:
             self._terms.append((np.add, tiler.operand(lines.constant)))
-        self._store = _Store(tiler, scratch, scaling, lines.base, "float32")
+        self._zero = np.float32(scaling.zero)
+        self._store = _Store(tiler, scaling, lines.base, "float32")
 
     def block(self, accumulators: Array, y: Array) -> list[Run]:
         n, v = y.size, accumulators
         steps: list[Run] = [partial(f, v, head(o, n), out=v) for f, o in self._terms]
         if self._signed:
             steps += _add_clipped(v, self._minus[:n], self._plus[:n], self._sign[:n])
-            steps.append(partial(np.rint, v, out=v))
+            steps += [partial(np.rint, v, out=v), partial(np.add, v, self._zero, out=v)]
         return steps + self._store.block(v, y)
 
 
@@ -191,24 +192,15 @@ def _add_clipped(v: Array, low: Array, high: Array, clipped: Array) -> list[Run]
 
 
 class _Store:
-    """From real results, `base` larger than what is to be stored, to stored integers."""
+    """From real results, `base` larger than what is to be stored, to stored integers.
 
-    def __init__(
-        self,
-        tiler: Tiler,
-        scratch: Callable[..., Array],
-        scaling: Scaling,
-        base: int,
-        dtype: str,
-    ) -> None:
+    Where `base` is not 0 no result that is stored is negative, so that truncation is floor.
+    """
+
+    def __init__(self, tiler: Tiler, scaling: Scaling, base: int, dtype: str) -> None:
         self._low = tiler.constant(scaling.low + base, dtype)
         self._high = tiler.constant(scaling.high + base, dtype)
-        self._bytes = scaling.high - scaling.low <= 255
-        # negative numbers reach a byte by way of int16
-        self._between: Array | None = None
-        if self._bytes and scaling.low + base < 0:
-            self._between = scratch((tiler.size,), np.int16)
-        self._base = base
+        self._base, self._bytes = base, scaling.high - scaling.low <= 255
 
     def block(self, v: Array, y: Array) -> list[Run]:
         """Steps that clamp v, truncate it and take `base` off."""
@@ -217,21 +209,21 @@ class _Store:
             partial(np.maximum, v, self._low[:n], out=v),
             partial(np.minimum, v, self._high[:n], out=v),
         ]
-        if self._between is not None:
-            steps.append(partial(np.copyto, self._between[:n], v, casting="unsafe"))
-            v = self._between[:n]
-        if not self._bytes:
+        if not self._base:
+            return [*steps, partial(np.copyto, y, v, casting="unsafe")]
+        if self._bytes:
+            stored, off = y.view(np.uint8), np.uint8(-self._base % 256)
             return [
                 *steps,
-                partial(np.trunc, v, out=v),
-                partial(np.subtract, v, v.dtype.type(self._base), out=v),
-                partial(np.copyto, y, v, casting="unsafe"),
+                partial(np.copyto, stored, v, casting="unsafe"),
+                partial(np.add, stored, off, out=stored),  # modulo 256
             ]
-        stored, off = y.view(np.uint8), np.uint8(-self._base % 256)
-        steps.append(partial(np.copyto, stored, v, casting="unsafe"))
-        if off:
-            steps.append(partial(np.add, stored, off, out=stored))
-        return steps
+        return [
+            *steps,
+            partial(np.trunc, v, out=v),
+            partial(np.subtract, v, v.dtype.type(self._base), out=v),
+            partial(np.copyto, y, v, casting="unsafe"),
+        ]
 
 
 class _Float64:
@@ -264,7 +256,7 @@ class _Float64:
             terms.insert(0, (np.add, scaling.offset.astype(np.float64)))
         self._terms = [(f, tiler.operand(v)) for f, v in terms]
         self._real = scratch((size,), np.float64)
-        self._store = _Store(tiler, scratch, scaling, base, "float64")
+        self._store = _Store(tiler, scaling, base, "float64")
 
     def block(self, accumulators: Array, y: Array) -> list[Run]:
         n = y.size
@@ -289,13 +281,14 @@ class _Rounded:
         self._half = tiler.constant(BELOW_HALF, "float64")
         self._minus = tiler.constant(-BELOW_HALF, "float64")
         self._real, self._clipped = (scratch((tiler.size,), np.float64) for _ in range(2))
-        self._store = _Store(tiler, scratch, scaling, -scaling.zero, "float64")
+        self._zero = float(scaling.zero)
+        self._store = _Store(tiler, scaling, 0, "float64")
 
     def block(self, accumulators: Array, y: Array) -> list[Run]:
         n = y.size
         d = self._real[:n]
         steps: list[Run] = [partial(np.copyto, d, accumulators)]
         steps += [partial(f, d, head(o, n), out=d) for f, o in self._terms]
-        # the cast that follows cuts off fractions
         steps += _add_clipped(d, self._minus[:n], self._half[:n], self._clipped[:n])
+        steps += [partial(np.trunc, d, out=d), partial(np.add, d, self._zero, out=d)]
         return steps + self._store.block(d, y)

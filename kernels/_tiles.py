@@ -36,10 +36,12 @@ class Tiler:
 
     def tile(self, vector: Array) -> Array:
         """`vector` [channels] repeated, in scratch that `setup` fills."""
-        if vector.size and (vector == vector.flat[0]).all():
-            return self.constant(vector.flat[0], vector.dtype.name)
         if self.rows == 1:
             return vector
+        if vector.size and (vector == vector.flat[0]).all():
+            tile = self._scratch((self.size,), vector.dtype)
+            self.setup.append(partial(tile.fill, vector.flat[0]))
+            return tile
         # by way of a longer row, since short ones are slow to copy
         times = min(self.rows, max(1, _ROW // self.channels))
         tile = self._scratch((-(-self.rows // times), times * self.channels), vector.dtype)
