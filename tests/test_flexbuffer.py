@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from flatbuffers import flexbuffers
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -160,12 +161,10 @@ ascii_values = st.recursive(
 @given(ascii_values)
 def test_the_reference_reader_agrees(value: Any) -> None:
     """The `flatbuffers` package reads what is written here; its keys are ASCII."""
-    flexbuffers = pytest.importorskip("flatbuffers.flexbuffers")
     assert flexbuffers.Loads(encode(value)) == value
 
 
 def test_the_reference_writer_is_read() -> None:
-    flexbuffers = pytest.importorskip("flatbuffers.flexbuffers")
     builder = flexbuffers.Builder()
     with builder.Map():
         builder.Key("max_detections")
