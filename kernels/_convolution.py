@@ -27,6 +27,7 @@ _WEIGHTS = {
     DType.FLOAT32: (DType.FLOAT32, *SMALL, DType.UINT8),
     DType.FLOAT64: (DType.FLOAT64,),
     DType.FLOAT16: (DType.FLOAT16,),
+    DType.BFLOAT16: (DType.BFLOAT16,),
     DType.UINT8: (DType.UINT8,),
     DType.INT8: SMALL,
     DType.INT16: SMALL,

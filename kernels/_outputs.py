@@ -34,25 +34,17 @@ def _matrix(y: Array, images: slice, rows: slice) -> Array:
 class FloatOutputs:
     """Bias and activation on float outputs y [batch, height, width, units]."""
 
-    def __init__(
-        self, scratch: Scratch, y: Array, bias: Array | None, activation: str, most: int
-    ) -> None:
-        """`most`: positions of the largest block."""
+    def __init__(self, scratch: Scratch, y: Array, bias: Array | None, activation: str) -> None:
         self._y = y
-        compute = compute_type(y)
         units = y.shape[-1]
         tiler = Tiler(scratch, y.size // units, units)
         self.setup = tiler.setup
-        self._sums = None if y.dtype == compute else scratch((most, units), compute)
-        bias = None if bias is None else bias.reshape(-1).astype(compute)
-        self._activate = activate(tiler, bias, activation, compute)
+        bias = None if bias is None else bias.reshape(-1)
+        self._activate = activate(tiler, bias, activation, y.dtype)
 
     def block(self, images: slice, rows: slice) -> tuple[Array, Sequence[Run]]:
         y = _matrix(self._y, images, rows)
-        if self._sums is None:
-            return y, self._activate(y)
-        sums = self._sums[: y.shape[0]]
-        return sums, [*self._activate(sums), partial(np.copyto, y, sums, casting="unsafe")]
+        return y, self._activate(y)
 
 
 class HybridOutputs(FloatOutputs):
@@ -64,11 +56,10 @@ class HybridOutputs(FloatOutputs):
         y: Array,
         bias: Array | None,
         activation: str,
-        most: int,
         image_scale: Array,
         unit_scale: Array,
     ) -> None:
-        super().__init__(scratch, y, bias, activation, most)
+        super().__init__(scratch, y, bias, activation)
         self._image_scale = image_scale.reshape(-1, 1, 1, 1)
         self._unit_scale = unit_scale
 
@@ -97,8 +88,3 @@ class IntegerOutputs:
         y = _matrix(self._y, images, rows)
         sums = self._sums[: y.shape[0]]
         return sums, self._requantizer.steps(sums, y)
-
-
-def compute_type(y: Array) -> Any:
-    """Float type in which outputs are summed up."""
-    return np.float64 if y.dtype == np.float64 else np.float32

@@ -19,8 +19,9 @@ from ._convolution import (
 )
 from ._convolve import Order, Packed, convolve, cuttable, order_for, pack, pack_integers
 from ._hybrid import RowQuantizer
-from ._outputs import FloatOutputs, HybridOutputs, IntegerOutputs, Outputs, compute_type
+from ._outputs import FloatOutputs, HybridOutputs, IntegerOutputs, Outputs
 from ._requantize import choose
+from ._widen import in_float32
 from ._window import Window, sequence
 from .api import Binding, NodeSpec, OpError, Run, Shape, op
 from .types import Array
@@ -83,11 +84,11 @@ def _bias(b: Binding) -> Array | None:
 
 def _plan_float(b: Binding, scratch: Callable[..., Array]) -> Run:
     x, y, window = cuttable(b.xi(0), b.y[0], _window(b))
-    packed = _packed(b, lambda o: pack(b.xi(1), _groups(b), compute_type(y), o))
+    packed = _packed(b, lambda o: pack(b.xi(1), _groups(b), y.dtype, o))
     activation = b.options.fused_activation_function
 
     def outputs(most: int) -> Outputs:
-        return FloatOutputs(scratch, y, _bias(b), activation, most)
+        return FloatOutputs(scratch, y, _bias(b), activation)
 
     return convolve(b, scratch, x, window, packed, 0.0, outputs)
 
@@ -119,11 +120,11 @@ def _plan_hybrid(b: Binding, scratch: Callable[..., Array]) -> Run:
     activation = b.options.fused_activation_function
 
     def outputs(most: int) -> Outputs:
-        return HybridOutputs(scratch, y, _bias(b), activation, most, quantizer.scale, scales)
+        return HybridOutputs(scratch, y, _bias(b), activation, quantizer.scale, scales)
 
     values = quantizer.values.reshape(x.shape)
     run = convolve(b, scratch, values, window, packed, 0.0, outputs)
     return sequence([partial(quantizer, rows), run])
 
 
-OPS = {"CONV_2D": op("CONV_2D", _infer, _bind, versions=(1, 8))}
+OPS = {"CONV_2D": op("CONV_2D", _infer, in_float32(_bind), versions=(1, 8))}

@@ -15,9 +15,10 @@ from ._quant import float_activation_range
 from ._scatter import overlap
 from ._shape import INDEX, known
 from ._tiles import Tiler, activate
+from ._widen import FLOATS, in_float32
 from ._window import output_size, padding_before, sequence
 from .api import Binding, NodeSpec, OpError, Run, Shape, op, take
-from .types import Array, DType
+from .types import Array
 
 Triple = tuple[int, int, int]
 
@@ -41,8 +42,10 @@ def _numbers(node: NodeSpec | Binding) -> tuple[Triple, Triple]:
 def _check(node: NodeSpec, x: int, weights: int, bias: int, channels: int, units: int) -> None:
     """Checks inputs number x, weights and bias; `channels` and `units`: dimensions of weights."""
     a, w, b = node.input(x), node.input(weights), node.optional(bias)
-    for what, spec in (("the input", a), ("the weights", w), ("the output", node.outputs[0])):
-        take(node, what, spec, DType.FLOAT32)
+    take(node, "the input", a, *FLOATS)
+    for what, spec in (("the weights", w), ("the bias", b), ("the output", node.outputs[0])):
+        if spec is not None:
+            take(node, what, spec, a.dtype)
     if a.rank != 5 or w.rank != 5 or a.shape[4] != w.shape[channels]:
         raise OpError(
             f"{node.op} takes a 5-dimensional input and weights of as many channels; got "
@@ -50,10 +53,8 @@ def _check(node: NodeSpec, x: int, weights: int, bias: int, channels: int, units
         )
     if min((*a.shape[1:], *w.shape)) < 1:
         raise OpError(f"{node.op}: {list(a.shape)}, {list(w.shape)}: only the batch may be 0")
-    if b is not None:
-        take(node, "the bias", b, DType.FLOAT32)
-        if b.size != w.shape[units]:
-            raise OpError(f"{node.op}: bias {list(b.shape)} for {w.shape[units]} output channels")
+    if b is not None and b.size != w.shape[units]:
+        raise OpError(f"{node.op}: bias {list(b.shape)} for {w.shape[units]} output channels")
     float_activation_range(node.options.fused_activation_function)
 
 
@@ -191,6 +192,6 @@ def _plan_transposed(b: Binding, scratch: Callable[..., Array]) -> Run:
 
 
 OPS = {
-    "CONV_3D": op("CONV_3D", _infer, _bind),
-    "CONV_3D_TRANSPOSE": op("CONV_3D_TRANSPOSE", _infer_transposed, _bind_transposed),
+    "CONV_3D": op("CONV_3D", _infer, in_float32(_bind)),
+    "CONV_3D_TRANSPOSE": op("CONV_3D_TRANSPOSE", _infer_transposed, in_float32(_bind_transposed)),
 }

@@ -19,10 +19,11 @@ from ._convolution import (
 )
 from ._convolve import EXACT, largest_sums
 from ._hybrid import RowQuantizer
-from ._outputs import FloatOutputs, HybridOutputs, IntegerOutputs, Outputs, compute_type
+from ._outputs import FloatOutputs, HybridOutputs, IntegerOutputs, Outputs
 from ._requantize import choose
 from ._scatter import pack_transposed, scatter
 from ._shape import INDEX, known
+from ._widen import in_float32
 from ._window import Window, sequence
 from .api import Binding, NodeSpec, OpError, Run, Shape, op, take
 from .types import Array
@@ -94,11 +95,11 @@ def _scatter(
 
 def _plan_float(b: Binding, scratch: Callable[..., Array]) -> Run:
     y = b.y[0]
-    matrix = _matrix(b, lambda: pack_transposed(b.xi(_WEIGHTS), compute_type(y)))
+    matrix = _matrix(b, lambda: pack_transposed(b.xi(_WEIGHTS), y.dtype))
     activation = b.options.fused_activation_function
 
     def outputs(most: int) -> Outputs:
-        return FloatOutputs(scratch, y, _bias(b), activation, most)
+        return FloatOutputs(scratch, y, _bias(b), activation)
 
     return sequence(_scatter(b, scratch, b.xi(_INPUT), 0.0, matrix, outputs))
 
@@ -130,11 +131,11 @@ def _plan_hybrid(b: Binding, scratch: Callable[..., Array]) -> Run:
     scales = weight_scales(b.input(_WEIGHTS))
 
     def outputs(most: int) -> Outputs:
-        return HybridOutputs(scratch, y, _bias(b), activation, most, quantizer.scale, scales)
+        return HybridOutputs(scratch, y, _bias(b), activation, quantizer.scale, scales)
 
     values = quantizer.values.reshape(x.shape)
     steps = _scatter(b, scratch, values, 0.0, matrix, outputs)
     return sequence([partial(quantizer, rows), *steps])
 
 
-OPS = {"TRANSPOSE_CONV": op("TRANSPOSE_CONV", _infer, _bind, versions=(1, 5))}
+OPS = {"TRANSPOSE_CONV": op("TRANSPOSE_CONV", _infer, in_float32(_bind), versions=(1, 5))}

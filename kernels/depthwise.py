@@ -20,8 +20,9 @@ from ._convolution import (
 from ._convolve import EXACT
 from ._depthwise import Taps, depthwise
 from ._hybrid import RowQuantizer
-from ._outputs import FloatOutputs, HybridOutputs, IntegerOutputs, Outputs, compute_type
+from ._outputs import FloatOutputs, HybridOutputs, IntegerOutputs, Outputs
 from ._requantize import choose
+from ._widen import in_float32
 from ._window import Window, sequence
 from .api import Binding, NodeSpec, OpError, Run, Shape, op
 from .types import Array
@@ -70,11 +71,11 @@ def _bias(b: Binding) -> Array | None:
 
 def _plan_float(b: Binding, scratch: Callable[..., Array]) -> Run:
     y = b.y[0]
-    taps = Taps(b.xi(1)[0].astype(compute_type(y)), 0.0)
+    taps = Taps(b.xi(1)[0].astype(y.dtype), 0.0)
     activation = b.options.fused_activation_function
 
     def outputs(most: int) -> Outputs:
-        return FloatOutputs(scratch, y, _bias(b), activation, most)
+        return FloatOutputs(scratch, y, _bias(b), activation)
 
     return depthwise(b, scratch, b.xi(0), _window(b), taps, outputs)
 
@@ -104,7 +105,7 @@ def _plan_hybrid(b: Binding, scratch: Callable[..., Array]) -> Run:
     scales = weight_scales(b.input(1))
 
     def outputs(most: int) -> Outputs:
-        return HybridOutputs(scratch, y, _bias(b), activation, most, quantizer.scale, scales)
+        return HybridOutputs(scratch, y, _bias(b), activation, quantizer.scale, scales)
 
     taps = Taps(hybrid_values(b.xi(1))[0].astype(np.float32), 0.0)
     values = quantizer.values.reshape(x.shape)
@@ -112,4 +113,4 @@ def _plan_hybrid(b: Binding, scratch: Callable[..., Array]) -> Run:
     return sequence([partial(quantizer, rows), run])
 
 
-OPS = {"DEPTHWISE_CONV_2D": op("DEPTHWISE_CONV_2D", _infer, _bind, versions=(1, 7))}
+OPS = {"DEPTHWISE_CONV_2D": op("DEPTHWISE_CONV_2D", _infer, in_float32(_bind), versions=(1, 7))}

@@ -29,6 +29,7 @@ from ._requantize import Requantizer, choose
 from ._scaling import Scaling
 from ._sparse import densify
 from ._tiles import Tiler, activate
+from ._widen import in_float32
 from ._window import sequence
 from .api import Binding, NodeSpec, OpError, Run, Shape, TensorSpec, op, take
 from .types import Array, DType
@@ -37,6 +38,7 @@ _TYPES = {
     DType.FLOAT32: (DType.FLOAT32, *SMALL, DType.UINT8),
     DType.FLOAT64: (DType.FLOAT64,),
     DType.FLOAT16: (DType.FLOAT16,),
+    DType.BFLOAT16: (DType.BFLOAT16,),
     DType.UINT8: (DType.UINT8,),
     DType.INT8: SMALL,
     DType.INT16: (*SMALL, DType.INT16),
@@ -105,6 +107,7 @@ def _with_workspace(node: NodeSpec, shape: Shape) -> list[Shape]:
     units, depth = node.input(1).shape
     take(node, "the activation (with shuffled weights)", node.input(0), DType.UINT8)
     take(node, "the output (with shuffled weights)", node.outputs[0], DType.INT16)
+    take(node, "the workspace (with shuffled weights)", node.outputs[1], DType.UINT8)
     if units % 4 or depth % 16:
         raise OpError(
             f"shuffled weights [{units}, {depth}] are not in blocks of 4 units and 16 of depth"
@@ -155,25 +158,13 @@ def _bias(b: Binding) -> Array | None:
 
 def _plan_float(b: Binding, scratch: Callable[..., Array]) -> Run:
     x, y = _matrices(b)
-    steps: list[Run] = []
-    weights, out = _dense(b).T, y
-    if x.dtype == np.float16:
-        out = scratch(y.shape, np.float32)
-        x, weights = scratch(x.shape, np.float32), scratch(b.input(1).shape, np.float32).T
-        steps = [
-            partial(np.copyto, x, _matrices(b)[0]),
-            partial(np.copyto, weights, _dense(b).T),
-        ]
-    steps += product(x, weights, out, _WHOLE, None, scratch) + _finish_float(b, scratch, out)
-    if out is not y:
-        steps.append(partial(np.copyto, y, out, casting="unsafe"))
-    return sequence(steps)
+    steps = product(x, _dense(b).T, y, _WHOLE, None, scratch)
+    return sequence([*steps, *_finish_float(b, scratch, y)])
 
 
 def _finish_float(b: Binding, scratch: Callable[..., Array], y: Array) -> list[Run]:
     tiler = Tiler(scratch, *y.shape)
-    bias = None if b.optional(2) is None else b.xi(2).reshape(-1).astype(y.dtype)
-    finish = activate(tiler, bias, b.options.fused_activation_function, y.dtype)
+    finish = activate(tiler, _bias(b), b.options.fused_activation_function, y.dtype)
     return [*tiler.setup, *finish(y)]
 
 
@@ -268,4 +259,4 @@ def _plan_hybrid(b: Binding, scratch: Callable[..., Array]) -> Run:
     )
 
 
-OPS = {"FULLY_CONNECTED": op("FULLY_CONNECTED", _infer, _bind, versions=(1, 14))}
+OPS = {"FULLY_CONNECTED": op("FULLY_CONNECTED", _infer, in_float32(_bind), versions=(1, 14))}

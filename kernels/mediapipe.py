@@ -83,7 +83,7 @@ def _plan_transposed(b: Binding, scratch: Callable[..., Array]) -> Run:
     kernel, size = weights.shape[1:3], y.shape[1:3]
 
     def outputs(most: int) -> Outputs:
-        return FloatOutputs(scratch, y, b.xi(2), "NONE", most)
+        return FloatOutputs(scratch, y, b.xi(2), "NONE")
 
     return sequence(
         scatter(

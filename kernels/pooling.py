@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 
 from ._quant import activation_range, float_activation_range
+from ._widen import FLOATS, in_float32
 from ._window import Window, sequence
 from .api import Binding, NodeSpec, OpError, Run, Shape, op, take
 from .types import Array, DType
 
-_FLOATS = (DType.FLOAT32, DType.FLOAT64, DType.FLOAT16)
 _TYPES = {
-    "MAX_POOL_2D": (*_FLOATS, DType.UINT8, DType.INT8, DType.INT16),
-    "AVERAGE_POOL_2D": (*_FLOATS, DType.UINT8, DType.INT8, DType.INT16),
-    "L2_POOL_2D": _FLOATS,
+    "MAX_POOL_2D": (*FLOATS, DType.UINT8, DType.INT8, DType.INT16),
+    "AVERAGE_POOL_2D": (*FLOATS, DType.UINT8, DType.INT8, DType.INT16),
+    "L2_POOL_2D": FLOATS,
 }
 _BLOCK = 1 << 17  # elements of the rows pooled together
 
@@ -184,7 +184,7 @@ def _counts(window: Window, rows: slice) -> Array:
 
 
 OPS = {
-    "AVERAGE_POOL_2D": op("AVERAGE_POOL_2D", _infer, _bind, versions=(1, 3)),
-    "MAX_POOL_2D": op("MAX_POOL_2D", _infer, _bind, versions=(1, 3)),
-    "L2_POOL_2D": op("L2_POOL_2D", _infer, _bind),
+    "AVERAGE_POOL_2D": op("AVERAGE_POOL_2D", _infer, in_float32(_bind), versions=(1, 3)),
+    "MAX_POOL_2D": op("MAX_POOL_2D", _infer, in_float32(_bind), versions=(1, 3)),
+    "L2_POOL_2D": op("L2_POOL_2D", _infer, in_float32(_bind)),
 }

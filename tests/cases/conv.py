@@ -335,4 +335,17 @@ CASES = [
         outputs=[T(0.0)],
         name="activation",
     ),
+    Case(
+        "CONV_2D",
+        [
+            T([[[[1.0, 2.0], [3.0, -4.0]]]], DType.BFLOAT16),
+            T([[[[0.5, 2.0]]], [[[1.0, -1.0]]]], DType.BFLOAT16, const=True),
+            T([0.5, 1.0], DType.BFLOAT16, const=True),
+        ],
+        _options(),
+        [T([[[[5.0, 0.0], [-6.0, 8.0]]]], DType.BFLOAT16)],
+        version=2,
+        name="bfloat16",
+        tolerance=1e-2,
+    ),
 ]

@@ -146,4 +146,17 @@ CASES = [
         outputs=[T(0.0)],
         name="channels of the input",
     ),
+    Case(
+        "TRANSPOSE_CONV",
+        [
+            T(np.array([1, 1, 2, 1], np.int32), const=True),
+            T([[[[0.5], [2.0]]]], DType.BFLOAT16, const=True),
+            T([[[[3.0]]]], DType.BFLOAT16),
+        ],
+        _options((1, 2), "VALID"),
+        [T([[[[1.5], [6.0]]]], DType.BFLOAT16)],
+        version=3,
+        name="bfloat16",
+        tolerance=1e-2,
+    ),
 ]

@@ -182,4 +182,17 @@ CASES = [
         outputs=[T(0.0)],
         name="bias",
     ),
+    Case(
+        "DEPTHWISE_CONV_2D",
+        [
+            T([[[[1.0, 2.0], [3.0, -4.0]]]], DType.BFLOAT16),
+            T([[[[0.5, 2.0]]]], DType.BFLOAT16, const=True),
+            T([0.5, 1.0], DType.BFLOAT16, const=True),
+        ],
+        _options(),
+        [T([[[[1.0, 5.0], [2.0, -7.0]]]], DType.BFLOAT16)],
+        version=2,
+        name="bfloat16",
+        tolerance=1e-2,
+    ),
 ]

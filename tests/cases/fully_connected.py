@@ -288,4 +288,17 @@ CASES = [
         outputs=[T(np.zeros(1, np.int8), scale=0.5)],
         name="no scale",
     ),
+    Case(
+        "FULLY_CONNECTED",
+        [
+            T([[1.0, 2.0]], DType.BFLOAT16),
+            T([[0.5, 2.0], [1.0, -1.0]], DType.BFLOAT16, const=True),
+            T([0.5, 1.0], DType.BFLOAT16, const=True),
+        ],
+        _options("RELU"),
+        [T([[5.0, 0.0]], DType.BFLOAT16)],
+        version=1,
+        name="bfloat16",
+        tolerance=1e-2,
+    ),
 ]

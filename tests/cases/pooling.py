@@ -177,4 +177,13 @@ CASES = [
         [np.zeros((1, 0, 0, 2), np.float32)],
         name="a window that just does not fit gives nothing",
     ),
+    Case(
+        "MAX_POOL_2D",
+        [T([[[[1.0], [2.0]], [[-1.0], [0.5]]]], DType.BFLOAT16)],
+        _options((2, 2), (2, 2), "VALID", "NONE"),
+        [T([[[[2.0]]]], DType.BFLOAT16)],
+        version=1,
+        name="bfloat16",
+        tolerance=1e-2,
+    ),
 ]
