@@ -76,7 +76,7 @@ def _integer(
     spread = (high - low) / 2 * y_scale / (x_scale * np.abs(sums).max())
     scales = (spread * rng.uniform(0.5, 1, 4 if per_channel else 1)).astype(np.float32)
     if dtype is DType.UINT8:
-        products = np.float64(x_scale * scales)
+        products = (x_scale * scales).astype(np.float64)
     else:
         products = np.float64(x_scale) * scales.astype(np.float64)
     multipliers = np.broadcast_to(products / np.float64(y_scale), 4)

@@ -88,7 +88,7 @@ def _integer(
     count = 1 if dtype is DType.UINT8 else units
     scales = (spread * rng.uniform(0.5, 1.0, count)).astype(np.float32)
     if dtype is DType.UINT8:
-        products = np.float64(x_scale * scales)
+        products = (x_scale * scales).astype(np.float64)
     else:
         products = np.float64(x_scale) * scales.astype(np.float64)
     multipliers = np.broadcast_to(products / np.float64(y_scale), units)

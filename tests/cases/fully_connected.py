@@ -91,7 +91,9 @@ def _integer(
     multipliers = np.broadcast_to(products / np.float64(y_scale), units)
     if kind is DType.INT16:
         if not per_channel:
-            multipliers = np.broadcast_to(np.float64(x_scale * scales) / np.float64(y_scale), units)
+            multipliers = np.broadcast_to(
+                (x_scale * scales).astype(np.float64) / np.float64(y_scale), units
+            )
         want = stored(sums, multipliers, zeros[2], low, high, wide=True)
     else:
         real = sums * multipliers
