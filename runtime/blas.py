@@ -13,7 +13,7 @@ from typing import Any
 
 
 class _OneThread:
-    """The setting is the process's: the first to enter changes it, the last to leave restores it."""
+    """The setting is the process's: who enters first changes it, who leaves last restores it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -26,17 +26,26 @@ class _OneThread:
             if self._inside == 1:
                 self._before = [(library, library.get_num_threads()) for library in _libraries()]
                 for library, _ in self._before:
-                    library.set_num_threads(1)
+                    _set(library, 1)
 
     def __exit__(self, *exc: object) -> None:
         with self._lock:
             self._inside -= 1
             if self._inside == 0:
                 for library, threads in self._before:
-                    library.set_num_threads(threads)
+                    _set(library, threads)
 
 
 one_thread = _OneThread()
+
+
+def _set(library: Any, threads: int) -> None:
+    # newer threadpoolctl heeds only the thread that was first to set, while it lives; here any
+    # thread may run a model, and `_OneThread` sees to it that they agree
+    release = getattr(library, "clear_controlling_thread", None)
+    if release is not None:
+        release(force=True)
+    library.set_num_threads(threads)
 
 
 @functools.cache
