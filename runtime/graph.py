@@ -124,6 +124,7 @@ class Graph:
         self.resources: MutableMapping[Any, Any] = {}
         self.workspace = Workspace()
         self.profiler: Profiler | None = None
+        self.calm = False  # whether numpy's warnings and BLAS's threads are off: while it runs
         self.report: Callable[[str], None] = report or _warn
         self.to_free: list[tuple[LiveSubgraph, LiveNode]] = []
         self._free_lock = threading.Lock()

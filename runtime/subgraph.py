@@ -190,21 +190,32 @@ class LiveSubgraph(LiveContext):
             raise RuntimeError(
                 "Invoke called on model that is not ready: call allocate_tensors() first"
             )
+        graph = self.graph
+        if graph.calm:  # a control-flow node calls
+            self._run()
+            return
+        graph.calm = True
+        try:
+            # infinities and NaN are values like others, as in C: numpy must not warn of them
+            with one_thread, np.errstate(all="ignore"):
+                self._run()
+        finally:
+            graph.calm = False
+
+    def _run(self) -> None:
         profiler = self.graph.profiler
         calls = iter(self._calls)
         self._running = True
         try:
-            # infinities and NaN are values like others, as in C: numpy must not warn of them
-            with one_thread, np.errstate(all="ignore"):
-                if profiler is None:
-                    for call in calls:
-                        call()
-                else:
-                    clock = time.perf_counter_ns
-                    for node, call in zip(self._call_nodes, calls, strict=True):
-                        start = clock()
-                        call()
-                        profiler.record(self.index, node, start, clock())
+            if profiler is None:
+                for call in calls:
+                    call()
+            else:
+                clock = time.perf_counter_ns
+                for node, call in zip(self._call_nodes, calls, strict=True):
+                    start = clock()
+                    call()
+                    profiler.record(self.index, node, start, clock())
         except Exception as e:
             done = len(self._calls) - calls.__length_hint__()  # type: ignore[attr-defined]
             self._fail(self._call_nodes[done - 1], "invoke", e)
