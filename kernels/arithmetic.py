@@ -64,6 +64,11 @@ def _infer(node: NodeSpec, *dtypes: DType) -> list[Shape]:
     same_type(node, a, b)
     gives(node, a.dtype)
     float_activation_range(_activation(node))
+    if a.dtype in COMPLEX and _activation(node) != "NONE":
+        raise OpError(
+            f"Activation is not allowed for {a.dtype.label} input: got {_activation(node)}; "
+            f"{node.op} takes NONE with complex types"
+        )
     return [broadcast_shape(node, a, b)]
 
 
@@ -92,8 +97,6 @@ def _infer_mul(node: NodeSpec, *dtypes: DType) -> list[Shape]:
         scaled(node, node.outputs[0])
         activation_range(_activation(node), node.outputs[0])
         return [broadcast_shape(node, node.input(0), node.input(1))]
-    if node.input(0).dtype in COMPLEX and _activation(node) != "NONE":
-        raise OpError(f"Activation is not allowed for {node.input(0).dtype.label} input")
     return _infer_symmetric(node, *dtypes)
 
 

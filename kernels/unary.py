@@ -49,7 +49,8 @@ def _row(
 
     def infer(node: NodeSpec) -> list[Shape]:
         shape = elementwise(node, *types)
-        if table is not None and _quantized(node):
+        plain = node.input(0).dtype in dtypes
+        if table is not None and (_quantized(node) or not plain):
             scaled(node, node.input(0), node.outputs[0])
             if node.input(0).dtype is DType.INT16:
                 symmetric(node, node.input(0), node.outputs[0])
