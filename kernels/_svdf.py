@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ._activation import activation
+from ._check import scaled
 from ._hybrid import HybridWeights
 from ._matmul import exact_product, operand_type
 from ._quant import multiply_by_quantized_multiplier, quantize_multiplier
@@ -51,6 +52,8 @@ def infer(node: NodeSpec) -> list[Shape]:
     take(node, "input 4", state, DType.INT16 if integer else DType.FLOAT32)
     want = (batch, time.shape[1] * filters)
     require(state.shape == want, f"input 4 is {state}; taken: {list(want)}")
+    if integer:
+        scaled(node, x, feature, time, state, node.outputs[0])
     require(state.variable, f"input 4 is no variable; {node.op} keeps its state there")
     return [(batch, units)]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ._check import scaled
 from ._hybrid import HybridWeights, RowQuantizer
 from ._matmul import exact_product, operand_type, stacked_product
 from ._quant import (
@@ -23,6 +24,7 @@ _PLAIN = (
     DType.INT32,
     DType.INT64,
     DType.COMPLEX64,
+    DType.COMPLEX128,
 )
 # types of the two inputs and of the output where they are not all the same
 _MIXED = {
@@ -52,6 +54,8 @@ def _infer(node: NodeSpec) -> list[Shape]:
         f"{x} (adj_x {node.options.adj_x}) and {y} (adj_y {node.options.adj_y}) do not fit: "
         f"{depth} columns on the left, {depth_y} rows on the right",
     )
+    if out.dtype in (DType.INT8, DType.INT16):
+        scaled(node, x, y, out)
     if x.dtype is DType.INT16:
         for spec in (x, y, out):
             require(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from . import _lstm_basic, _lstm_float, _lstm_integer, _lstm_integer8
+from ._check import scaled
 from ._lstm_layout import (
     AUXILIARY_INPUT,
     BACKWARD,
@@ -32,6 +33,7 @@ def _infer_unidirectional(node: NodeSpec) -> list[Shape]:
     batch = x.shape[1] if rank == 3 and node.options.time_major else x.shape[0]
     s = check(node, UNIDIRECTIONAL, batch, x.shape[-1])
     if x.dtype is DType.INT8:
+        scaled(node, x, node.input(UNIDIRECTIONAL.output_state), node.outputs[0])
         given = len(node.intermediates)
         taken = (5, 12) if node.op == "LSTM" else (5,)
         require(

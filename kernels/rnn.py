@@ -108,8 +108,9 @@ def _infer_two(node: NodeSpec) -> list[Shape]:
         units.append(n)
         if weights is not None:
             want = (n, auxiliary.shape[2] if auxiliary is not None else -1)
+            take(node, f"input {at.auxiliary}", weights, node.input(at.weights).dtype)
             require(
-                weights.shape == want and weights.dtype is node.input(at.weights).dtype,
+                weights.shape == want,
                 f"input {at.auxiliary} is {weights}; taken: {n} units by the depth of the "
                 f"auxiliary input, input {_AUXILIARY_INPUT}",
             )
