@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ._hlo_product import TYPES, multiply
+from ._hlo_product import TYPES, multiply, results
 from .api import Binding, NodeSpec, Run, Shape, require, take
 from .types import Array
 
@@ -99,7 +99,7 @@ def infer(node: NodeSpec) -> list[Shape]:
     x, w = node.input(0), node.input(1)
     take(node, "input 0", x, *TYPES)
     take(node, "input 1", w, x.dtype)
-    take(node, "output", node.outputs[0], *TYPES)
+    take(node, "output", node.outputs[0], *results(x.dtype))
     p = _plan(node)
     batch, features = x.shape[p.x_order[0]], x.shape[p.x_order[-1]]
     inner, outer = (w.shape[d] for d in p.w_order[-2:])

@@ -26,6 +26,11 @@ TYPES = (
 )
 
 
+def results(dtype: DType) -> tuple[DType, ...]:
+    """What a product of that type can be given as: complex numbers only as such."""
+    return tuple(d for d in TYPES if d.is_complex or not dtype.is_complex)
+
+
 def multiply(b: Binding, x: Array, y: Array, out: Array) -> Run:
     """A callable that sets out = x @ y, [batch, rows, columns]."""
     if x.dtype.kind in "fc":

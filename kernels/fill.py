@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ._check import COMPLEX, INTEGERS, gives
 from ._shape import (
     INDEX,
     copy,
@@ -18,6 +19,7 @@ from ._shape import (
     rank_is,
     same_quantization,
 )
+from ._widen import FLOATS
 from .api import Binding, NodeSpec, OpError, Registration, Run, Shape, TensorSpec, op, take
 from .types import Array, DType, float32_to_bfloat16
 
@@ -182,6 +184,7 @@ def _bind_sparse_to_dense(b: Binding) -> Run | None:
 
 def _iota(node: NodeSpec) -> list[Shape | None]:
     y = node.outputs[0]
+    gives(node, *FLOATS, *INTEGERS, *COMPLEX)
     if not 0 <= node.options.iota_dimension < y.rank:
         raise OpError(f"STABLEHLO_IOTA: dimension {node.options.iota_dimension} of {y}")
     return [y.shape]

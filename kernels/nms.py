@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ._check import gives
 from ._shape import known, rank_is
 from .api import Binding, NodeSpec, OpError, Registration, Run, Shape, op, take
 from .types import Array, DType
@@ -26,6 +27,10 @@ def _infer(node: NodeSpec) -> list[Shape | None]:
         )
     if len(node.outputs) != (3 if soft else 2):
         raise OpError(f"{node.op} has {3 if soft else 2} outputs; got {len(node.outputs)}")
+    gives(node, DType.INT32)
+    gives(node, DType.INT32, output=len(node.outputs) - 1)
+    if soft:
+        gives(node, DType.FLOAT32, output=1)
     values = known(size)
     if values is None:
         return [None, *([None] if soft else []), ()]

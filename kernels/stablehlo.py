@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from . import _hlo_convolution
-from ._hlo_product import TYPES, multiply
+from ._hlo_product import TYPES, multiply, results
 from ._widen import in_float32
 from .api import Binding, NodeSpec, OpError, Run, Shape, op, require, take
 from .types import Array
@@ -43,7 +43,7 @@ def _infer_dot(node: NodeSpec) -> list[Shape]:
     x, y = node.input(0), node.input(1)
     take(node, "input 0", x, *TYPES)
     take(node, "input 1", y, x.dtype)
-    take(node, "output", node.outputs[0], *TYPES)
+    take(node, "output", node.outputs[0], *results(x.dtype))
     left, right = _dims(node, "lhs", x.rank), _dims(node, "rhs", y.rank)
     for kind, a, b in zip(("batching", "contracting"), left, right, strict=False):
         sizes = [x.shape[d] for d in a], [y.shape[d] for d in b]
