@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 
+from ._check import COMPLEX
 from ._shape import (
     INDEX,
     axis_of,
@@ -21,6 +22,7 @@ from ._shape import (
     size_of,
     without,
 )
+from ._widen import in_float32
 from .api import Binding, NodeSpec, OpError, Registration, Run, Shape, op, take
 from .types import Array, DType, bfloat16_to_float32
 
@@ -205,7 +207,7 @@ def _best(rows: Array, k: int, bits: bool) -> Array:
 
 def _cumsum(node: NodeSpec) -> list[Shape | None]:
     x = node.input(0)
-    take(node, "input 0", x, DType.FLOAT32, DType.FLOAT64, *_INTEGERS[4:])
+    take(node, "input 0", x, *_FLOATS, *_INTEGERS, *COMPLEX)
     take(node, "axis", node.input(1), *INDEX)
     like(node, x, node.outputs[0])
     if x.rank == 0:
@@ -235,5 +237,5 @@ OPS: dict[str, Registration] = {
     "ARG_MAX": op("ARG_MAX", _arg, partial(_bind_arg, largest=True), versions=(1, 3)),
     "ARG_MIN": op("ARG_MIN", _arg, partial(_bind_arg, largest=False), versions=(1, 3)),
     "TOPK_V2": op("TOPK_V2", _top_k, _bind_top_k, versions=(1, 3)),
-    "CUMSUM": op("CUMSUM", _cumsum, _bind_cumsum),
+    "CUMSUM": op("CUMSUM", _cumsum, in_float32(_bind_cumsum)),
 }

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ._check import COMPLEX
 from ._quant import (
     multiply_by_quantized_multiplier,
     multiply_by_quantized_multiplier_64,
@@ -250,7 +251,7 @@ def _prod(b: Binding, f: Folded) -> Run | None:
     return _ufunc(np.multiply, f, dtype=f.x.dtype)
 
 
-def _in_float32(b: Binding, f: Folded, ufunc: np.ufunc, initial: float) -> Run:
+def _in_float32(b: Binding, f: Folded, ufunc: np.ufunc, initial: float | None) -> Run:
     bits = b.input(0).dtype is DType.BFLOAT16
 
     def run() -> None:
@@ -298,17 +299,28 @@ def _extreme(b: Binding, f: Folded, largest: bool) -> Run | None:
     if dtype is DType.BFLOAT16:
         # the greatest finite bfloat16
         bound = -3.3895313892515355e38 if largest else 3.3895313892515355e38
-        return _in_float32(b, f, ufunc, bound)
-    limit = np.finfo(f.x.dtype)
-    initial = limit.min if largest else limit.max
-    if not f.all or f.x.size == 0:
-        return _ufunc(ufunc, f, initial=initial)
-    first, every, out = f.x.reshape(-1)[:1], f.x.reshape(-1), f.y.reshape(())
+    else:
+        limit = np.finfo(f.x.dtype)
+        bound = float(limit.min if largest else limit.max)
+    whole = f.all and f.x.size > 0
+    # None: it begins with the first element, which may be infinite
+    initial = None if whole else bound
+    if dtype is DType.BFLOAT16:
+        reduce = _in_float32(b, f, ufunc, initial)
+    else:
+        reduce = _ufunc(ufunc, f, initial=initial)
+    return _with_first_nan(f, reduce) if whole else reduce
+
+
+def _with_first_nan(f: Folded, reduce: Run) -> Run:
+    """`reduce`, but NaN where the first element is."""
+    first, out = f.x.reshape(-1)[:1], f.y.reshape(-1)
+    bits = f.x.dtype == np.uint16  # bfloat16
 
     def run() -> None:
-        ufunc.reduce(every, out=out)
-        if np.isnan(first[0]):
-            out[...] = first[0]
+        reduce()
+        if np.isnan(bfloat16_to_float32(first) if bits else first)[0]:
+            out[...] = first
 
     return run
 
@@ -325,7 +337,7 @@ def _infer_prod(node: NodeSpec) -> list[Shape | None]:
         raise OpError("REDUCE_PROD takes no quantised uint8; int8 and int16 may be quantised")
     if x.quant is not None and x.dtype in _SMALL_INTEGERS and not y.scale:
         raise OpError(f"REDUCE_PROD: {x.name!r} is quantised, {y.name!r} is not")
-    return _infer(node, *_NUMBERS, DType.BOOL)
+    return _infer(node, *_NUMBERS, DType.BOOL, *COMPLEX)
 
 
 def _infer_number(node: NodeSpec) -> list[Shape | None]:
@@ -333,7 +345,7 @@ def _infer_number(node: NodeSpec) -> list[Shape | None]:
 
 
 def _infer_sum(node: NodeSpec) -> list[Shape | None]:
-    return _infer(node, *_NUMBERS, DType.BOOL, DType.COMPLEX64)
+    return _infer(node, *_NUMBERS, DType.BOOL, *COMPLEX)
 
 
 def _infer_bool(node: NodeSpec) -> list[Shape | None]:

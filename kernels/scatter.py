@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from ._body import Body
+from ._check import COMPLEX, INTEGERS
 from ._places import Places, batch_starts, strides_of, window_offsets
 from ._shape import INDEX, in_range, known, like, rank_is, size_of
+from ._widen import FLOATS, in_float32
 from .api import Binding, Context, Node, NodeSpec, OpError, Registration, Run, Shape, op, take
 from .types import Array, DType
 
@@ -16,12 +18,7 @@ def _scatter_nd(node: NodeSpec) -> list[Shape | None]:
     like(node, updates, node.outputs[0])
     take(node, "indices", indices, *INDEX)
     take(node, "shape", shape, *INDEX)
-    take(
-        node,
-        "updates",
-        updates,
-        *(d for d in DType if d.is_integer or d in (DType.FLOAT32, DType.FLOAT64, DType.BOOL)),
-    )
+    take(node, "updates", updates, *FLOATS, *INTEGERS, *COMPLEX, DType.BOOL)
     rank_is(node, "shape", shape, 1)
     values = known(shape)
     if values is None:
@@ -146,7 +143,7 @@ def _combine(body: Body, out: Array, index: Array, values: Array) -> None:
 
 
 OPS: dict[str, Registration] = {
-    "SCATTER_ND": op("SCATTER_ND", _scatter_nd, _bind_scatter_nd),
+    "SCATTER_ND": op("SCATTER_ND", _scatter_nd, in_float32(_bind_scatter_nd)),
     "STABLEHLO_SCATTER": Registration(
         name="STABLEHLO_SCATTER", prepare=_prepare_scatter, invoke=_scatter
     ),

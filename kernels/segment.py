@@ -7,20 +7,14 @@ from itertools import pairwise
 
 import numpy as np
 
+from ._check import INTEGERS
 from ._shape import known, like, one, rank_is, size_of
+from ._widen import FLOATS, in_float32
 from .api import Binding, NodeSpec, OpError, Registration, Run, Shape, op, take
 from .types import DType
 
-_TAKEN = (
-    DType.FLOAT32,
-    DType.FLOAT16,
-    DType.FLOAT64,
-    DType.INT8,
-    DType.UINT8,
-    DType.INT16,
-    DType.INT32,
-    DType.INT64,
-)
+_GREATEST_BFLOAT16 = 3.3895313892515355e38
+_TAKEN = (*FLOATS, *INTEGERS)
 
 
 def _segment_sum(node: NodeSpec) -> list[Shape | None]:
@@ -77,8 +71,13 @@ def _unsorted(node: NodeSpec) -> list[Shape | None]:
 
 
 def _bind_unsorted(b: Binding, ufunc: np.ufunc) -> Run | None:
-    x, ids, y = b.xi(0), b.xi(1).reshape(-1), b.y[0]
+    # of the type itself: the least float32 is no finite float16
     initial = _initial(ufunc, b.outputs[0].dtype)
+    return in_float32(partial(_bind_reduction, ufunc=ufunc, initial=initial))(b)
+
+
+def _bind_reduction(b: Binding, ufunc: np.ufunc, initial: float | int) -> Run | None:
+    x, ids, y = b.xi(0), b.xi(1).reshape(-1), b.y[0]
     inner = size_of(y.shape[1:])
     rows, out = x.reshape(ids.size, inner), y.reshape(-1, inner)
     name = b.input(1).name
@@ -104,7 +103,7 @@ def _initial(ufunc: np.ufunc, dtype: DType) -> float | int:
         return 0 if ufunc is np.add else 1
     if not dtype.is_float:
         return dtype.range()[0 if ufunc is np.maximum else 1]
-    greatest = float(np.finfo(dtype.numpy).max)
+    greatest = _GREATEST_BFLOAT16 if dtype is DType.BFLOAT16 else float(np.finfo(dtype.numpy).max)
     return -greatest if ufunc is np.maximum else greatest
 
 
@@ -113,7 +112,7 @@ def _op(name: str, ufunc: np.ufunc) -> Registration:
 
 
 OPS: dict[str, Registration] = {
-    "SEGMENT_SUM": op("SEGMENT_SUM", _segment_sum, _bind_segment_sum),
+    "SEGMENT_SUM": op("SEGMENT_SUM", _segment_sum, in_float32(_bind_segment_sum)),
     "UNSORTED_SEGMENT_SUM": _op("UNSORTED_SEGMENT_SUM", np.add),
     "UNSORTED_SEGMENT_PROD": _op("UNSORTED_SEGMENT_PROD", np.multiply),
     "UNSORTED_SEGMENT_MAX": _op("UNSORTED_SEGMENT_MAX", np.maximum),

@@ -8,7 +8,9 @@ from itertools import product
 import numpy as np
 
 from ._body import Body, run_on_vectors
+from ._check import INTEGERS
 from ._shape import INDEX, Values, integers, known, like, one, settled, size_of
+from ._widen import FLOATS, in_float32
 from .api import Binding, Context, Node, NodeSpec, OpError, Registration, Run, Shape, op, take
 from .types import Array, DType
 
@@ -47,10 +49,9 @@ def _offsets(
 
 def _reduce_window(node: NodeSpec) -> list[Shape | None]:
     x, init = node.input(0), node.input(1)
+    take(node, "input 0", x, *FLOATS, *INTEGERS, DType.BOOL)
     like(node, x, init, node.outputs[0])
     one(node, "init value", init)
-    if x.dtype.is_complex or x.dtype in (DType.STRING, DType.BFLOAT16):
-        raise OpError(f"REDUCE_WINDOW takes numbers and bool; {x.name!r} is {x.dtype.label}")
     if node.options.reduce_function not in _FUNCTIONS:
         raise OpError(
             f"REDUCE_WINDOW with function {node.options.reduce_function}; taken: "
@@ -306,7 +307,7 @@ def _exchanges(n: int) -> Iterator[tuple[Array, Array]]:
 
 
 OPS: dict[str, Registration] = {
-    "REDUCE_WINDOW": op("REDUCE_WINDOW", _reduce_window, _bind_reduce_window),
+    "REDUCE_WINDOW": op("REDUCE_WINDOW", _reduce_window, in_float32(_bind_reduce_window)),
     "STABLEHLO_REDUCE": Registration(
         name="STABLEHLO_REDUCE", prepare=_prepare_reduce, invoke=_reduce
     ),
