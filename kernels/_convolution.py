@@ -132,10 +132,11 @@ def multipliers(x: TensorSpec, weights: TensorSpec, y: TensorSpec, product: Any)
 
 
 def weight_values(weights: TensorSpec, stored: Array) -> Array:
-    """Integer weights less their zero point, int16 (int32 for int16 weights)."""
+    """Integer weights less their zero point, in a type that holds them."""
     per_axis = weights.quant is not None and weights.quant.per_axis
-    wide = np.int32 if stored.dtype == np.int16 else np.int16
-    return np.subtract(stored, 0 if per_axis else weights.zero_point, dtype=wide)
+    zero = 0 if per_axis else weights.zero_point
+    narrow = stored.dtype != np.int16 and abs(zero) < 1 << 14
+    return np.subtract(stored, zero, dtype=np.int16 if narrow else np.int64)
 
 
 def hybrid_values(stored: Array) -> Array:
