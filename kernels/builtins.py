@@ -304,7 +304,14 @@ CUSTOM_FAMILIES: dict[str, tuple[str, ...]] = {
     "perception": ("MaxPoolWithArgmax", "DenseImageWarp"),
     "pooling3d": ("AvgPool3D", "MaxPool3D"),
     "posenet": ("PosenetDecoderOp",),
+    "ragged": ("RaggedRange", "RaggedTensorToTensor"),
     "roll": ("Roll",),
+    "sentencepiece": (
+        "TFSentencepieceDetokenizeOp",
+        "TFSentencepieceTokenizeOp",
+        "TFText>FastSentencepieceDetokenize",
+        "TFText>FastSentencepieceTokenize",
+    ),
     "signal_fft": (
         "SignalEnergy",
         "SignalFftAutoScale",
@@ -324,6 +331,12 @@ CUSTOM_FAMILIES: dict[str, tuple[str, ...]] = {
         "SignalFramer",
         "SignalOverlapAdd",
         "SignalStacker",
+    ),
+    "text": (
+        "TFText>NgramsStringJoin",
+        "TFText>WhitespaceTokenizeWithOffsetsV2",
+        "tftext:Ngrams",
+        "tftext:WhitespaceTokenizer",
     ),
     "mediapipe": (
         "Convolution2DTransposeBias",
