@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ._check import BYTES
 from ._shape import same_quantization
+from ._widen import FLOATS, in_float32
 from ._window import output_size, padding_before, sequence
 from .api import Binding, NodeSpec, OpError, Run, Shape, op, require, take
 from .types import Array, DType
@@ -36,10 +38,10 @@ def _options(node: NodeSpec | Binding) -> tuple[str, Triple, Triple]:
 
 def _infer(node: NodeSpec) -> list[Shape]:
     x, y = node.input(0), node.outputs[0]
-    take(node, "input 0", x, DType.FLOAT32, DType.INT8, DType.INT16)
+    take(node, "input 0", x, *FLOATS, *BYTES, DType.INT16)
     take(node, "the output", y, x.dtype)
     require(x.rank == 5, f"{node.op} takes a 5-dimensional input; got {list(x.shape)}")
-    if x.dtype is DType.INT8:
+    if x.dtype in BYTES:
         same_quantization(node, x, y)
     padding, kernel, stride = _options(node)
     sizes = zip(x.shape[1:4], kernel, stride, strict=True)
@@ -56,7 +58,7 @@ def _bind(b: Binding) -> Run | None:
     _, kernel, stride = _options(b)
     average = b.op == _AVERAGE
     combine = np.add if average else np.fmax
-    integer = x.dtype.kind == "i"
+    integer = x.dtype.kind in "iu"
     dtype: Any = np.float64 if average and integer else x.dtype
     steps: list[Run] = []
     source, counts = x, np.ones((), dtype)
@@ -112,4 +114,4 @@ def _along(
     return seen
 
 
-OPS = {name: op(name, _infer, _bind, custom=True) for name in (_AVERAGE, _MAX)}
+OPS = {name: op(name, _infer, in_float32(_bind), custom=True) for name in (_AVERAGE, _MAX)}

@@ -11,6 +11,7 @@ from itertools import pairwise
 import numpy as np
 
 from ._shape import copy, known, like, rank_is, sequence
+from ._widen import FLOATS, in_float32
 from .api import Binding, NodeSpec, OpError, Registration, Run, Shape, op, take
 from .types import Array, DType
 
@@ -47,9 +48,7 @@ def _infer(node: NodeSpec, *dtypes: DType) -> list[Shape | None]:
 def _infer_bilinear(node: NodeSpec) -> list[Shape | None]:
     if node.options.half_pixel_centers and node.options.align_corners:
         raise OpError("If half_pixel_centers is True, align_corners must be False.")
-    return _infer(
-        node, DType.FLOAT32, DType.FLOAT16, DType.FLOAT64, DType.UINT8, DType.INT8, DType.INT16
-    )
+    return _infer(node, *FLOATS, DType.UINT8, DType.INT8, DType.INT16)
 
 
 @dataclass(frozen=True)
@@ -281,7 +280,9 @@ def _repeats(index: Array, times: int) -> bool:
 
 
 OPS: dict[str, Registration] = {
-    "RESIZE_BILINEAR": op("RESIZE_BILINEAR", _infer_bilinear, _bind_bilinear, versions=(1, 4)),
+    "RESIZE_BILINEAR": op(
+        "RESIZE_BILINEAR", _infer_bilinear, in_float32(_bind_bilinear), versions=(1, 4)
+    ),
     "RESIZE_NEAREST_NEIGHBOR": op(
         "RESIZE_NEAREST_NEIGHBOR", _infer_nearest, _bind_nearest, versions=(1, 4)
     ),

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ._check import COMPLEX, elementwise, scaled, symmetric
+from ._check import COMPLEX, INTEGERS, WIDE_INTEGERS, elementwise, scaled, symmetric
 from ._elementwise import in_blocks, spread
 from ._inverse_sqrt import inverse_sqrt
 from ._logistic import bind_logistic
@@ -147,8 +147,8 @@ OPS: Mapping[str, Registration] = {
     r.name: r
     for r in (
         _row("ABS", np.abs, (*FLOATS, DType.INT32, DType.INT64, DType.INT16), (1, 5), _abs_table),
-        _row("NEG", np.negative, _SIGNED),
-        _row("SQUARE", np.square, (*FLOATS, DType.INT32, DType.INT64)),
+        _row("NEG", np.negative, (*_SIGNED, *COMPLEX)),
+        _row("SQUARE", np.square, (*FLOATS, *WIDE_INTEGERS, *COMPLEX)),
         _row("SIGN", np.sign, _SIGNED, (1, 2)),
         _row("FLOOR", np.floor),
         _row("CEIL", np.ceil),
@@ -174,7 +174,7 @@ OPS: Mapping[str, Registration] = {
         _row("SIN", np.sin, FLOATS, (1, 2)),
         _row("COS", np.cos, FLOATS, (1, 2)),
         _row("STABLEHLO_ABS", np.abs, _SIGNED),
-        _row("STABLEHLO_NEGATE", np.negative, (*_SIGNED, *COMPLEX)),
+        _row("STABLEHLO_NEGATE", np.negative, (*FLOATS, *INTEGERS, *COMPLEX)),
         _row("STABLEHLO_LOGISTIC", bind_logistic),
         _row("STABLEHLO_COSINE", np.cos, (*FLOATS, *COMPLEX)),
         _row("STABLEHLO_EXPONENTIAL", np.exp, (*FLOATS, *COMPLEX)),

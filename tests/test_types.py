@@ -70,7 +70,8 @@ def test_every_type_is_taken_or_refused_with_a_sentence(op: str) -> None:
     assert not found, "\n".join(found)
 
 
-# Where a value depends on its type or the number of its bits; 8-bit embeddings have a scale, or are 0.
+# Where a value depends on its type or the number of its bits. (An 8-bit embedding without a scale is
+# 0, as in the reference.)
 OF_BITS = {"BITCAST", "LSH_PROJECTION", "STABLEHLO_RNG_BIT_GENERATOR", "EMBEDDING_LOOKUP"}
 PRECISION = {DType.FLOAT16: 4e-3, DType.BFLOAT16: 3e-2, DType.FLOAT64: 1e-5}
 

@@ -228,4 +228,11 @@ CASES = [
     ),
     Case("STABLEHLO_POWER", [np.int8([2, -3]), np.int8([7, 3])], {}, [np.int8([-128, -27])]),
     Case("STABLEHLO_REMAINDER", [[-7, 7], [2, -2]], {}, [[-1, 1]]),
+    Case(
+        "ADD",
+        [np.complex64([1]), np.complex64([2j])],
+        {"fused_activation_function": "RELU", "pot_scale_int16": True},
+        refused="Activation is not allowed for complex64 input: got RELU; ADD takes NONE",
+        outputs=[T(np.complex64([0]))],
+    ),
 ]

@@ -172,4 +172,19 @@ CASES = [
         refused="zero point 1; it is 0 with int16",
         outputs=[T(np.zeros((1, 1), np.int16), scale=1.0)],
     ),
+    Case(
+        "BATCH_MATMUL",
+        [np.complex128([[1, 2j]]), np.complex128([[1j], [1]])],
+        _options(),
+        [np.complex128([[3j]])],
+        name="complex128",
+    ),
+    Case(
+        "BATCH_MATMUL",
+        [np.int16([[1]]), np.int16([[1]])],
+        _options(),
+        refused="without a quantisation scale; BATCH_MATMUL needs one",
+        outputs=[T(np.int16([[1]]))],
+        name="int16 without scales",
+    ),
 ]

@@ -98,4 +98,12 @@ CASES = [
     ),
     Case("STABLEHLO_IOTA", [], {"iota_dimension": 1}, [[[0, 1, 2], [0, 1, 2]]]),
     Case("STABLEHLO_IOTA", [], {"iota_dimension": 0}, [T([[0.0], [1], [2]], DType.BFLOAT16)]),
+    Case("STABLEHLO_IOTA", [], {"iota_dimension": 0}, [np.complex64([0, 1])]),
+    Case(
+        "STABLEHLO_IOTA",
+        [],
+        {"iota_dimension": 0},
+        refused="output 0 'output0' is string; STABLEHLO_IOTA gives float32",
+        outputs=[T([b""])],
+    ),
 ]

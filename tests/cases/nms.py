@@ -78,4 +78,18 @@ CASES = [
         refused="max_output_size of 0 or more",
         outputs=[T([0]), T(0)],
     ),
+    Case(
+        "NON_MAX_SUPPRESSION_V4",
+        [_BOXES, _SCORES, np.int32(2), _F(0.5), _F(0.0)],
+        {},
+        refused="output 1 'output1' is int64; NON_MAX_SUPPRESSION_V4 gives int32",
+        outputs=[T([0]), T(np.int64(0))],
+    ),
+    Case(
+        "NON_MAX_SUPPRESSION_V5",
+        [_BOXES, _SCORES, np.int32(2), _F(0.5), _F(0.0), _F(0.0)],
+        {},
+        refused="output 1 'output1' is int32; NON_MAX_SUPPRESSION_V5 gives float32",
+        outputs=[T([0]), T([0]), T(0)],
+    ),
 ]

@@ -113,4 +113,9 @@ CASES = [
     _sum([[1.5], [2]], 1, [[0.0], [0]], exclusive=True),
     _sum(np.array([2**31 - 1, 1], np.int32), 0, [2**31 - 1, -(2**31)]),
     _sum(np.zeros((2, 0), np.float32), 1, np.zeros((2, 0), np.float32)),
+    # halves are added in float32
+    _sum(np.float16([2048, 1, 1]), 0, np.float16([2048, 2048, 2050])),
+    _sum(T([1.0, 2.5], DType.BFLOAT16), 0, T([1.0, 3.5], DType.BFLOAT16)),
+    _sum(np.int8([100, 100]), 0, np.int8([100, -56])),
+    _sum(np.complex64([1, 2j]), 0, np.complex64([1, 1 + 2j])),
 ]

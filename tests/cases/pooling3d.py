@@ -106,7 +106,12 @@ CASES = [
         name="not a number",
     ),
     _refused("takes a 5-dimensional input", x=_X[0]),
-    _refused("is uint8; AvgPool3D takes", x=_X.astype(np.uint8)),
+    *(
+        _case(op, np.arange(start, start + 8).astype(kind).reshape(1, 2, 2, 2, 1), *both, "VALID")
+        for op, both in itertools.product(("AvgPool3D", "MaxPool3D"), [((2, 2, 2), (1, 1, 1))])
+        for kind, start in ((np.float16, -3), (np.float64, -3), (np.uint8, 200))
+    ),
+    _refused("is uint16; AvgPool3D takes", x=_X.astype(np.uint16)),
     _refused("data_format 'NCDHW'", form="NCDHW"),
     _refused("with strides [1, 0, 1, 1, 1]", stride=(0, 1, 1)),
     _refused("with ksize [1, 2, 2, 1]", kernel=(2, 2)),

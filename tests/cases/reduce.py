@@ -120,4 +120,9 @@ CASES = [
         "REDUCE_MAX", T([1], DType.INT8, 0.5), [0], "does not rescale", T([1], DType.INT8, 0.25)
     ),
     _refused("MEAN", T([1], DType.INT16, 0.5, 3), [0], "zero point 0", T([1], DType.INT16, 0.5)),
+    _case("REDUCE_MAX", T([_NAN, 1.0], DType.BFLOAT16), [0], T(_NAN, DType.BFLOAT16)),
+    _case("REDUCE_MAX", T([1.0, _NAN, 2.0], DType.BFLOAT16), [0], T(2.0, DType.BFLOAT16)),
+    _case("REDUCE_MAX", np.float32([-np.inf, -np.inf]), [0], np.float32(-np.inf)),
+    _case("SUM", np.complex128([1, 2j]), [0], np.complex128(1 + 2j)),
+    _case("REDUCE_PROD", np.complex64([1 + 1j, 2j]), [0], np.complex64(-2 + 2j)),
 ]

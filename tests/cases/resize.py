@@ -104,4 +104,10 @@ CASES = [
         )
         for x in STORED
     ),
+    Case(
+        "RESIZE_BILINEAR",
+        [T(np.asarray(_X), DType.BFLOAT16), [1, 1]],
+        {"align_corners": False, "half_pixel_centers": True},
+        [T([[[[3.0]]]], DType.BFLOAT16)],
+    ),
 ]

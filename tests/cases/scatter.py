@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from litedelegate.kernels.types import DType
+
 from . import Case, T
 
 
@@ -34,4 +36,26 @@ CASES = [
     _refused([[0], [2]], [2], "scatter_nd index out of bounds: [2] in the shape [2]"),
     _refused([[0], [-1]], [2], "scatter_nd index out of bounds: [-1]"),
     _refused([[0], [1]], [2, 2], "do not fit the shape [2, 2]"),
+    # halves are added in float32 and rounded once: 2049 is no float16
+    Case(
+        "SCATTER_ND",
+        [[[0], [0], [0]], np.float16([2048, 1, 1]), [1]],
+        {},
+        [np.float16([2050])],
+        tolerance=0,
+    ),
+    Case(
+        "SCATTER_ND",
+        [[[1], [1]], T([1.5, 2.0], DType.BFLOAT16), [2]],
+        {},
+        [T([0.0, 3.5], DType.BFLOAT16)],
+    ),
+    Case("SCATTER_ND", [[[1], [1]], np.complex64([1, 2j]), [2]], {}, [np.complex64([0, 1 + 2j])]),
+    Case(
+        "SCATTER_ND",
+        [[[0]], T([1], DType.INT4), [1]],
+        {},
+        refused="is int4; SCATTER_ND takes float32",
+        outputs=[T([0], DType.INT4)],
+    ),
 ]

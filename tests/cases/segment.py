@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from litedelegate.kernels.types import DType
+
 from . import Case, T
 
 _X = np.arange(1, 9, dtype=np.float32).reshape(4, 2)
@@ -54,5 +56,29 @@ CASES = [
         {},
         refused="as the first dimensions of",
         outputs=[T(_X)],
+    ),
+    Case("SEGMENT_SUM", [np.float16([2048, 1, 1]), [0, 0, 0]], {}, [np.float16([2050])]),
+    Case(
+        "SEGMENT_SUM",
+        [T([1.5, 2.0, 4.0], DType.BFLOAT16), [0, 0, 1]],
+        {},
+        [T([3.5, 4.0], DType.BFLOAT16)],
+    ),
+    _unsorted("SUM", np.uint32([1, 2, 3]), [1, 0, 1], 2, np.uint32([2, 4])),
+    _unsorted("MIN", np.uint16([7, 2]), [0, 0], 2, np.uint16([2, 65535])),
+    _unsorted("MAX", np.float16([7, 2]), [0, 0], 2, np.float16([7, np.finfo(np.float16).min])),
+    _unsorted(
+        "MAX",
+        T([7.0, 2.0], DType.BFLOAT16),
+        [1, 1],
+        2,
+        T([-3.3895313892515355e38, 7.0], DType.BFLOAT16),
+    ),
+    Case(
+        "SEGMENT_SUM",
+        [[True], [0]],
+        {},
+        refused="is bool; SEGMENT_SUM takes float32",
+        outputs=[T([True])],
     ),
 ]

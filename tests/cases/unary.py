@@ -88,4 +88,15 @@ CASES = [
     Case("STABLEHLO_RSQRT", [[4.0]], {}, [[0.5]]),
     Case("STABLEHLO_TANH", [[0.5]], {}, [[0.46211717]]),
     Case("STABLEHLO_CBRT", [[-8.0, 27.0]], {}, [[-2.0, 3.0]]),
+    Case("NEG", [np.complex64([1 + 2j])], {}, [np.complex64([-1 - 2j])]),
+    Case("SQUARE", [np.complex64([1 + 2j])], {}, [np.complex64([-3 + 4j])]),
+    Case("SQUARE", [np.uint16([3, 256])], {}, [np.uint16([9, 0])]),
+    Case("STABLEHLO_NEGATE", [np.uint8([1, 0])], {}, [np.uint8([255, 0])]),
+    Case(
+        "EXP",
+        [np.int16([1])],
+        {},
+        refused="is int16 without a quantisation scale; EXP needs one",
+        outputs=[T(np.int16([1]))],
+    ),
 ]

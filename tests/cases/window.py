@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from litedelegate.kernels.types import DType
+
 from . import Case, T
 
 _X = np.arange(12, dtype=np.int32).reshape(3, 4)
@@ -45,5 +47,25 @@ CASES = [
             ([1], "ADD", "1 window shape for"),
             ([1, 1], "UNSUPPORTED", "with function UNSUPPORTED; taken: ADD"),
         )
+    ),
+    _window("ADD", np.float16([2048, 1, 1]), np.float16(0), [3], [1], [1], np.float16([2050])),
+    _window(
+        "MAXIMUM",
+        T([1.0, 3.0, 2.0], DType.BFLOAT16),
+        T(0.0, DType.BFLOAT16),
+        [2],
+        [1],
+        [1],
+        T([3.0, 3.0], DType.BFLOAT16),
+    ),
+    *(
+        Case(
+            "REDUCE_WINDOW",
+            [T([1], dtype), T(0, dtype), np.array([1]), np.array([1]), np.array([1])],
+            {"reduce_function": "ADD"},
+            refused=f"is {dtype.label}; REDUCE_WINDOW takes float32",
+            outputs=[T([0], dtype)],
+        )
+        for dtype in (DType.INT4, DType.FLOAT8_E5M2, DType.COMPLEX64)
     ),
 ]
