@@ -1,126 +1,241 @@
-"""Delegates by name, and TensorFlow Lite's external delegates in shared libraries."""
+"""What a delegate is: the interface that delegates are written against.
+
+A delegate is asked once for every subgraph of every interpreter it is given to, when the shapes are
+known and constant nodes are computed, and again after a resize to shapes not seen before:
+`Delegate.prepare(context)` looks at the execution plan and asks for nodes to be replaced by its own
+kernels. It never changes nodes: the plan is what changes, and undo restores it. Whatever fails, the
+plan is put back as it was before the delegate, the reason is recorded, and the model runs.
+
+Most delegates derive from `SimpleDelegate` (`simple_delegate.py`), which only asks for `lower`,
+node by node, and `build`, partition by partition.
+
+In the order of calls, for one subgraph:
+
+1. `prepare(context)`: shapes of all tensors are final, constants are in `tensor.spec.const`.
+   Nothing else has memory yet.
+2. `build` (through `context.replace_node_subsets_with_delegate_kernels`) makes a `Kernel` for each
+   `Partition`. What can fail should fail here: compile, pack and upload weights.
+3. `Kernel.attach()`: `tensor.array` of the partition's inputs and outputs are set now; the shapes
+   are as before. Called again whenever memory was planned anew: arrays may be others then. Failing
+   here counts as a failed build.
+4. `Kernel.invoke()`: once in every invoke, in the order of the plan.
+5. `Kernel.free()`: once, when its plan is given up (another delegate was added, a partition failed,
+   too many shapes were seen, the interpreter is closed).
+
+A kernel may keep its outputs on the device: it has to write `tensor.array` only for
+`partition.host_outputs`, and to read it only for `partition.host_inputs`. The tensors between two
+partitions of one delegate pass through `partition.shared`, a mapping that the partitions of one
+delegate in one plan have in common (tensor number -> buffer, or whatever the delegate likes).
+
+Threads: all calls for one interpreter come one at a time. One delegate object may serve several
+interpreters: what belongs to one of them belongs in its kernels.
+"""
 
 from __future__ import annotations
 
-import ctypes
-import os
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
 
-ENTRY_POINTS = "litedelegate.delegates"
-CREATE = "tflite_plugin_create_delegate"
-DESTROY = "tflite_plugin_destroy_delegate"
+from ..kernels.api import Node, Registration, Shape, Tensor, TensorSpec
+
+if TYPE_CHECKING:
+    from .cost import CostProfile
+
+CODES = (
+    "OP",  # the delegate does not know the operator
+    "VERSION",
+    "DTYPE",
+    "QUANT",
+    "SHAPE",
+    "OPTION",  # an attribute of the node
+    "DYNAMIC",  # a shape is known only while the model runs
+    "NOT_CONSTANT",  # an input that must be a constant is not
+    "DEVICE",  # this device cannot, or failed while it ran
+    "POLICY",  # too small, over a limit, not worth the transfer, or the user said no
+    "BUILD_FAILED",
+    "UNAVAILABLE",  # the delegate could not be made
+)
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a delegate does not run a node: one of `CODES`, and a sentence with what was got."""
+
+    node: int  # its number in the subgraph
+    op: str
+    code: str
+    text: str
+    delegate: str
+    subgraph: int = 0
+
+    def __post_init__(self) -> None:
+        if self.code not in CODES:
+            raise ValueError(f"{self.code!r} is no code of a refusal; there are {', '.join(CODES)}")
+
+
+class DelegateError(RuntimeError):
+    """A delegate failed, or left nodes to numpy, and the user asked for `strict`."""
+
+
+class Unavailable(RuntimeError):
+    """For a delegate's constructor: there is no such device here.
+
+    The text says what was looked for, where, and what to install or to set.
+    """
+
+
+class BuildError(RuntimeError):
+    """For `build`: this partition cannot be built. `nodes` are to blame; by default all of it."""
+
+    def __init__(self, text: str, nodes: Sequence[int] = ()) -> None:
+        super().__init__(text)
+        self.nodes = tuple(nodes)
+
+
+@dataclass(eq=False)
+class Partition:
+    """Nodes that become one node of the execution plan.
+
+    The same nodes in the same call of `prepare` are the same object, previews included.
+
+    `inputs`: what the nodes read and do not make, constants left out. `outputs`: what they make
+    that anybody else reads, the user included. All other tensors that they make are the
+    partition's own and never get memory on the host.
+    """
+
+    delegate: str
+    subgraph: int
+    nodes: Sequence[Node]  # in an order that runs
+    registrations: Sequence[Registration]  # of the nodes
+    inputs: Sequence[Tensor]
+    outputs: Sequence[Tensor]
+    constants: Sequence[Tensor]  # their values are in `spec.const`
+    variables: Sequence[Tensor]  # kept between invokes, read and written in place; also in `inputs`
+    claims: Mapping[int, Any] = field(default_factory=dict)  # what `lower` gave, by node number
+    shared: MutableMapping[Any, Any] = field(default_factory=dict)
+    # numbers of the inputs that are made, and of the outputs that are read, outside of this
+    # delegate: what has to cross. Previews settle them too; final once prepare has returned.
+    host_inputs: frozenset[int] = frozenset()
+    host_outputs: frozenset[int] = frozenset()
+
+    @property
+    def indices(self) -> tuple[int, ...]:
+        return tuple(node.index for node in self.nodes)
+
+
+class Kernel:
+    """A partition made ready to run."""
+
+    launches: Sequence[str] = ()  # what the device runs, after fusion: for the coverage report
+
+    def attach(self) -> None:
+        """Memory is planned: see the module's text. Nothing, by default."""
+
+    def invoke(self) -> None:
+        """Computes the outputs.
+
+        An `OpError` says that the *values* are not to be had (an index out of range): the user
+        gets it, as from numpy. Any other exception is a fault of the delegate: the delegate is
+        taken off, state is put back, and the whole invoke is run again without it.
+        """
+        raise NotImplementedError
+
+    def free(self) -> None:
+        """Lets go of what the kernel holds. Nothing, by default."""
+
+
+BuildKernel = Callable[[Partition], Kernel]
+
+
+class DelegateContext(Protocol):
+    """One subgraph, as `Delegate.prepare` sees it. Names are TensorFlow Lite's.
+
+    Node numbers are those of the model file; greater ones stand for partitions of delegates that
+    came before.
+    """
+
+    @property
+    def subgraph_index(self) -> int: ...
+
+    def get_execution_plan(self) -> Sequence[int]:
+        """Node numbers in the order in which they run, nodes that were folded left out."""
+        ...
+
+    def get_node_and_registration(self, index: int) -> tuple[Node, Registration]:
+        """`node.spec` has shapes, types, constants and options."""
+        ...
+
+    def candidates(self) -> Sequence[int]:
+        """The part of the execution plan that this delegate may ask for.
+
+        Left out, each with its refusal on record: nodes of other delegates, nodes that `only` and
+        `exclude` keep off, nodes that failed here before, and nodes with dynamic tensors (unless
+        the delegate allows them).
+        """
+        ...
+
+    def tensor(self, index: int) -> Tensor: ...
+
+    @property
+    def num_tensors(self) -> int: ...
+
+    def preview_delegate_partitioning(self, nodes: Sequence[int]) -> Sequence[Partition]:
+        """The partitions that replacing these nodes would give. Nothing changes.
+
+        ValueError for numbers that are no candidates.
+        """
+        ...
+
+    def replace_node_subsets_with_delegate_kernels(
+        self, nodes: Sequence[int], build: BuildKernel
+    ) -> Sequence[Partition]:
+        """Puts `build(partition)` in place of each partition of these nodes. To be called once.
+
+        The partitions are the objects that the preview of the same nodes gave. All kernels are
+        made before the plan changes; where a build raises, those that were made are freed, the
+        plan is as before, and the exception goes on.
+        """
+        ...
+
+    def add_tensors(self, specs: Sequence[TensorSpec]) -> Sequence[int]:
+        """New tensors for the delegate's own use; their numbers. Undo removes them.
+
+        They get memory on the host with all others.
+        """
+        ...
+
+    def resize(self, tensor: Tensor, shape: Shape) -> None:
+        """In `Kernel.invoke`, for a dynamic output."""
+        ...
+
+    def refuse(self, index: int, code: str, text: str) -> None:
+        """Records why the delegate leaves node `index` to others."""
+        ...
+
+    def report(self, text: str) -> None:
+        """To the user: a warning."""
+        ...
 
 
 class Delegate:
-    """An external delegate: a shared library with the two functions of TensorFlow Lite's external
-    delegate interface.
+    """The base of all delegates.
+
+    `name` stands in reports. Shapes are always propagated before `prepare` (TensorFlow Lite has a
+    flag for that), and the delegate is asked anew for new shapes. `profile`: how fast the device
+    is, where that is known: the report's costs, and what `SimpleDelegate` decides by.
     """
 
-    def __init__(
-        self, library: str | os.PathLike[str], options: Mapping[Any, Any] | None = None
-    ) -> None:
-        """`options` are handed to the library as text.
+    name: str = "delegate"
+    allows_dynamic_tensors: bool = False
+    profile: CostProfile | None = None
 
-        ValueError where the library cannot be loaded, lacks a function, or makes no delegate; the
-        text gives path and reason.
-        """
-        self._library: ctypes.CDLL | None = None
-        self._pointer: int | None = None
-        self.path = os.fspath(library)
-        if not isinstance(self.path, str) or not self.path:
-            raise ValueError(f"a delegate's library is the path of a file, not {library!r}")
-        if options is not None and not isinstance(options, Mapping):
-            raise TypeError(f"a delegate's options are a dictionary, not {type(options).__name__}")
-        try:
-            loaded = ctypes.PyDLL(self.path)
-        except OSError as e:
-            raise ValueError(f"tried {_tried(self.path)}: {e}") from e
-        missing = [name for name in (CREATE, DESTROY) if not hasattr(loaded, name)]
-        if missing:
-            raise ValueError(
-                f"{self.path} is loaded but lacks the function{'s' * (len(missing) > 1)} "
-                f"{' and '.join(missing)}: "
-                "it is no external delegate of TensorFlow Lite"
-            )
-        self._create(loaded, dict(options or {}))
-        self._library = loaded
+    def prepare(self, context: DelegateContext) -> None:
+        """Looks at the plan and replaces nodes. Whatever it raises, the plan is restored."""
+        raise NotImplementedError
 
-    def _create(self, library: ctypes.CDLL, options: dict[Any, Any]) -> None:
-        messages: list[str] = []
-        callback_type = ctypes.CFUNCTYPE(None, ctypes.c_char_p)
-        callback = callback_type(lambda text: messages.append(text.decode("utf-8", "replace")))
-        create = getattr(library, CREATE)
-        strings = ctypes.c_char_p * len(options)
-        create.argtypes = [
-            ctypes.POINTER(ctypes.c_char_p),
-            ctypes.POINTER(ctypes.c_char_p),
-            ctypes.c_size_t,
-            callback_type,
-        ]
-        create.restype = ctypes.c_void_p
-        keys = strings(*(str(k).encode() for k in options))
-        values = strings(*(str(v).encode() for v in options.values()))
-        self._pointer = create(keys, values, len(options), callback)
-        if not self._pointer:
-            raise ValueError(
-                f"{self.path} made no delegate: {' '.join(messages) or 'it gave no reason'}"
-            )
+    def free(self) -> None:
+        """Called by an interpreter that made the delegate from its name, when it is closed."""
 
-    def __del__(self) -> None:
-        library, self._library = getattr(self, "_library", None), None
-        if library is not None:
-            destroy = getattr(library, DESTROY)
-            destroy.argtypes = [ctypes.c_void_p]
-            destroy(self._pointer)
-
-    def _get_native_delegate_pointer(self) -> int | None:
-        return self._pointer
-
-
-def load_delegate(
-    library: str | os.PathLike[str], options: Mapping[Any, Any] | None = None
-) -> Delegate:
-    """A `Delegate`; ValueError "Failed to load delegate from …" where it cannot be had."""
-    try:
-        return Delegate(library, options)
-    except ValueError as e:
-        raise ValueError(f"Failed to load delegate from {os.fspath(library)}\n{e}") from e
-
-
-def _tried(path: str) -> str:
-    if os.path.dirname(path):
-        absolute = os.path.abspath(path)
-        there = "the file is there" if os.path.exists(absolute) else "there is no such file"
-        return f"{absolute} ({there})"
-    return f"{path} on the loader's search path"
-
-
-def find_delegates(delegates: Sequence[Any] | None) -> list[Any]:
-    """Delegate objects for a list of names and objects; a name is looked up in the entry-point
-    group.
-    """
-    if delegates is None:
-        return []
-    if isinstance(delegates, str) or not isinstance(delegates, Sequence):
-        raise TypeError(f"delegates is a list of names or delegates, not {delegates!r}")
-    return [_by_name(d) if isinstance(d, str) else d for d in delegates]
-
-
-def _by_name(name: str) -> Any:
-    from importlib.metadata import entry_points
-
-    installed = {e.name: e for e in entry_points(group=ENTRY_POINTS)}
-    found = installed.get(name)
-    if found is None:
-        raise ValueError(
-            f"no delegate named {name!r} is installed: the entry-point group {ENTRY_POINTS!r} has "
-            f"{', '.join(sorted(installed)) or 'none'}. delegates=[] runs on numpy."
-        )
-    try:
-        return found.load()()
-    except Exception as e:
-        raise ValueError(
-            f"the delegate {name!r} ({found.value}) is installed but cannot be made: "
-            f"{type(e).__name__}: {e}"
-        ) from e
+    def __repr__(self) -> str:
+        return f"<delegate {self.name}>"

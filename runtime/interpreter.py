@@ -12,8 +12,8 @@ import numpy as np
 
 from ..kernels.types import Array
 from .build import build_graph, load_model, open_model
-from .delegate import find_delegates
 from .described import Described
+from .find_delegates import check_delegates
 from .guard import Guard
 from .model import Model
 from .named import Call, Names, warn_of_position
@@ -96,8 +96,8 @@ class Interpreter(Described):
         settings = Settings(
             op_resolver=make_resolver(op_resolver, custom_ops, self._custom_op_registerers),
             num_threads=num_threads,
-            delegates=find_delegates(
-                delegates if delegates is not None else experimental_delegates
+            delegates=check_delegates(
+                delegates if delegates is not None else experimental_delegates, None
             ),
             preserve_all=experimental_preserve_all_tensors,
             keep=tuple(keep),
@@ -129,7 +129,7 @@ class Interpreter(Described):
         settings = Settings(
             op_resolver=make_resolver(op_resolver, None),
             num_threads=num_threads,
-            delegates=find_delegates(delegates),
+            delegates=check_delegates(delegates, None),
             preserve_all=experimental_preserve_all_tensors,
             keep=tuple(keep),
             report=report,

@@ -17,12 +17,20 @@ if TYPE_CHECKING:
     from .kernels.api import Quantization as Quantization
     from .kernels.api import Registration as Registration
     from .kernels.api import TensorSpec as TensorSpec
+    from .kernels.api import Unsupported as Unsupported
     from .kernels.types import DType as DType
     from .runtime.builder import ModelBuilder as ModelBuilder
     from .runtime.builder import Quant as Quant
     from .runtime.custom import custom_op as custom_op
+    from .runtime.delegate import BuildError as BuildError
     from .runtime.delegate import Delegate as Delegate
-    from .runtime.delegate import load_delegate as load_delegate
+    from .runtime.delegate import DelegateContext as DelegateContext
+    from .runtime.delegate import DelegateError as DelegateError
+    from .runtime.delegate import Kernel as Kernel
+    from .runtime.delegate import Partition as Partition
+    from .runtime.delegate import Refusal as Refusal
+    from .runtime.delegate import Unavailable as Unavailable
+    from .runtime.external import load_delegate as load_delegate
     from .runtime.interpreter import Interpreter as Interpreter
     from .runtime.interpreter import InterpreterWithCustomOps as InterpreterWithCustomOps
     from .runtime.settings import OpResolverType as OpResolverType
@@ -37,18 +45,23 @@ if TYPE_CHECKING:
     from .runtime.resolver import MutableOpResolver as MutableOpResolver
     from .runtime.resolver import OpResolver as OpResolver
     from .runtime.signature_runner import SignatureRunner as SignatureRunner
+    from .runtime.simple_delegate import SimpleDelegate as SimpleDelegate
 
 __version__ = "0.1.0"
 
 _PLACES = {
     "kernels.api": (
         *("Context", "Node", "NodeSpec", "OpError", "Options", "Quantization"),
-        *("Registration", "TensorSpec"),
+        *("Registration", "TensorSpec", "Unsupported"),
     ),
     "kernels.types": ("DType",),
     "runtime.builder": ("ModelBuilder", "Quant"),
     "runtime.custom": ("custom_op",),
-    "runtime.delegate": ("Delegate", "load_delegate"),
+    "runtime.delegate": (
+        *("BuildError", "Delegate", "DelegateContext", "DelegateError", "Kernel", "Partition"),
+        *("Refusal", "Unavailable"),
+    ),
+    "runtime.external": ("load_delegate",),
     "runtime.interpreter": ("Interpreter", "InterpreterWithCustomOps"),
     "runtime.interpreter_builder": ("ErrorReporter", "FlatBufferModel", "InterpreterBuilder"),
     "runtime.model": ("InvalidModelError", "Model"),
@@ -58,6 +71,7 @@ _PLACES = {
     ),
     "runtime.settings": ("OpResolverType",),
     "runtime.signature_runner": ("SignatureRunner",),
+    "runtime.simple_delegate": ("SimpleDelegate",),
 }
 _MODULES = {name: module for module, names in _PLACES.items() for name in names}
 __all__ = sorted(_MODULES)  # pyright: ignore[reportUnsupportedDunderAll]
