@@ -5,8 +5,8 @@ Inputs: heat maps [1, height, width, 17], short offsets [.., 34], offsets betwee
 as (y, x) in pixels, their scores [1, people, 17], scores of the people, their count, and masks
 [1, people, height, width]; what stays empty is zero.
 
-Two faults of the reference are not copied: without people its first mask is full, and masks that
-are not square are scrambled.
+Three faults of the reference are not copied: without people its first mask is full, masks that are
+not square are scrambled, and from the left eye to the nose it reads the offsets of another edge.
 """
 
 from __future__ import annotations
