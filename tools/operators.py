@@ -36,7 +36,9 @@ NO_KERNEL = {
     "PLACEHOLDER_FOR_GREATER_OP_CODES": "a mark in files: the code stands in another field",
 }
 _BODY = "all that the operators of its body take"
-# Types of the ops that ask the runtime for more than shapes: these cannot be run by themselves.
+_PIECES = "texts string, codes int32, model int8, uint8"
+_TEXT = "string; places int64"
+# Types of the ops that no case can hold: they ask the runtime for more than shapes.
 STATED = {
     "CALL": "any",
     "CALL_ONCE": "no tensors",
@@ -59,6 +61,21 @@ STATED = {
     "RANDOM_UNIFORM": "gives float32; shape int32",
     "RANDOM_STANDARD_NORMAL": "gives float32; shape int32",
     "MULTINOMIAL": "float32; gives int32, int64",
+    "RaggedRange": "float32, float64, int32, int64; gives: splits int32, int64",
+    "RaggedTensorToTensor": "any; shape and rows int32, int64",
+    "SignalDelay": "int16",
+    "SignalFilterBankSpectralSubtraction": "uint32",
+    "SignalFramer": "int16; gives: bool, whether all frames are complete",
+    "SignalOverlapAdd": "float32, int16",
+    "SignalStacker": "int16; gives: bool, whether the output is complete",
+    "TFSentencepieceDetokenizeOp": _PIECES,
+    "TFSentencepieceTokenizeOp": _PIECES,
+    "TFText>FastSentencepieceDetokenize": _PIECES,
+    "TFText>FastSentencepieceTokenize": _PIECES,
+    "TFText>NgramsStringJoin": _TEXT,
+    "TFText>WhitespaceTokenizeWithOffsetsV2": "string; places int64, int32",
+    "tftext:Ngrams": _TEXT,
+    "tftext:WhitespaceTokenizer": _TEXT,
 }
 NOTES = {
     "BIDIRECTIONAL_SEQUENCE_LSTM": "float and hybrid",
