@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,10 @@ from .settings import Settings
 from .subgraph import LiveSubgraph
 from .tensor import ARENA, LiveTensor
 from .values import get_value
+from .views import Views
+
+if TYPE_CHECKING:
+    from .profile import Profile
 
 
 class Described:
@@ -21,6 +25,7 @@ class Described:
     _open: Graph | None
     _settings: Settings
     _guard: Guard
+    _views: Views
 
     @property
     def _graph(self) -> Graph:
@@ -89,6 +94,12 @@ class Described:
     def num_threads(self) -> int:
         """Threads in use: what was asked for, or the number of CPUs this process may use."""
         return self._graph.pool.threads
+
+    def profile(self) -> Profile:
+        """The time of each op: `with interpreter.profile() as profile: interpreter.invoke()`."""
+        from .profile import Profile
+
+        return Profile(self._graph)
 
     @property
     def memory(self) -> Memory:

@@ -25,7 +25,9 @@ class Found:
     missing: dict[str, str] = field(default_factory=dict)  # name -> why it could not be made
 
 
-def check_delegates(delegates: Sequence[Any] | None, on_unavailable: str | None) -> tuple[Any, ...]:
+def check_delegates(
+    delegates: Sequence[Any] | None, on_unavailable: str | None = None
+) -> tuple[Any, ...]:
     """The list as it was given, when it holds nothing but names and delegates."""
     if on_unavailable not in (None, "error", "fallback"):
         raise ValueError(f'on_unavailable is "error" or "fallback", not {on_unavailable!r}')

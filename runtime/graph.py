@@ -12,6 +12,7 @@ import numpy as np
 
 from ..kernels.api import Registration
 from ..kernels.types import Array
+from .delegation import Delegation
 from .memory import Workspace
 from .model import Model
 from .node import LiveNode
@@ -129,6 +130,7 @@ class Graph:
         self.to_free: list[tuple[LiveSubgraph, LiveNode]] = []
         self._free_lock = threading.Lock()
         self.for_good: list[set[int]] = [set() for _ in model.subgraphs]
+        self.delegation = Delegation(self)
         self.subgraphs = [LiveSubgraph(self, i, s) for i, s in enumerate(model.subgraphs)]
         try:
             for subgraph in self.subgraphs:
@@ -199,6 +201,7 @@ class Graph:
         with self._free_lock:
             to_free, self.to_free = self.to_free, []
         errors: list[Exception] = []
+        self.delegation.close()
         for subgraph, node in to_free:
             try:
                 if node.registration.free is not None:

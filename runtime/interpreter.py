@@ -12,7 +12,8 @@ import numpy as np
 
 from ..kernels.types import Array
 from .build import build_graph, load_model, open_model
-from .described import Described
+from .delegated import Delegated, give_delegates, make_rules
+from .delegation import Pick
 from .find_delegates import check_delegates
 from .guard import Guard
 from .model import Model
@@ -25,11 +26,10 @@ from .values import check_shape, convert, get_value, readable, set_value, writab
 from .views import Views
 
 if TYPE_CHECKING:
-    from .profile import Profile
     from .signature_runner import SignatureRunner
 
 
-class Interpreter(Described):
+class Interpreter(Delegated):
     """Runs a `.tflite` model.
 
     The calls of `tf.lite.Interpreter` are steps that belong together (`allocate_tensors`,
@@ -54,6 +54,10 @@ class Interpreter(Described):
         experimental_force_delegate_node_profiling: bool = False,
         *,
         delegates: Sequence[Any] | None = None,
+        on_unavailable: str | None = None,
+        only: Iterable[Pick] | None = None,
+        exclude: Iterable[Pick] = (),
+        strict: bool = False,
         op_resolver: OpResolver | None = None,
         custom_ops: CustomOps | None = None,
         keep: Iterable[str | int] = (),
@@ -69,7 +73,13 @@ class Interpreter(Described):
         * `experimental_compress_quantization_zero_points`: details give equal zero points as one.
         * the other `experimental_…` choose among TensorFlow Lite's own delegates and kernels: they
           change nothing here.
-        * `delegates`: names or delegate objects, in order; none: numpy.
+        * `delegates`: delegate objects or names ("cuda", "opencl", "module:attribute"; "auto" takes
+          what there is), in order; none: numpy. `only`, `exclude`: the nodes that they may and must
+          not have, by number (in the main subgraph), operator, or output tensor's name.
+        * `on_unavailable`: where a named delegate cannot be made, "error" (unless in "auto") or
+          "fallback", which warns and goes on.
+        * `strict`: DelegateError where a delegate fails, or leaves nodes to numpy. Without it a
+          model runs whatever delegates do, and `delegate_coverage()` tells.
         * `op_resolver`: where ops come from, by default `BuiltinOpResolver()`; `custom_ops`: more
           custom ops, by name.
         * `keep`: names (or numbers) of intermediates that can be read after invoke.
@@ -97,8 +107,10 @@ class Interpreter(Described):
             op_resolver=make_resolver(op_resolver, custom_ops, self._custom_op_registerers),
             num_threads=num_threads,
             delegates=check_delegates(
-                delegates if delegates is not None else experimental_delegates, None
+                delegates if delegates is not None else experimental_delegates, on_unavailable
             ),
+            rules=make_rules(only, exclude, strict),
+            on_unavailable=on_unavailable,
             preserve_all=experimental_preserve_all_tensors,
             keep=tuple(keep),
             compress_zero_points=experimental_compress_quantization_zero_points,
@@ -129,7 +141,7 @@ class Interpreter(Described):
         settings = Settings(
             op_resolver=make_resolver(op_resolver, None),
             num_threads=num_threads,
-            delegates=check_delegates(delegates, None),
+            delegates=check_delegates(delegates),
             preserve_all=experimental_preserve_all_tensors,
             keep=tuple(keep),
             report=report,
@@ -159,12 +171,12 @@ class Interpreter(Described):
         self._views = Views()
         check_keep(graph, settings.keep)
         self._alike = Names(graph).ambiguous_inputs()
-        if settings.delegates:
+        self._owned = []
+        try:
+            self._owned = give_delegates(graph, settings)
+        except Exception:
             self.close()
-            raise ValueError(
-                "this version applies no delegates; got "
-                f"{', '.join(map(repr, settings.delegates))}. delegates=[] runs on numpy."
-            )
+            raise
 
     # -- life
 
@@ -173,6 +185,9 @@ class Interpreter(Described):
         with self._guard.whole():
             self._open = None
             self._finalize()
+            owned, self._owned = self._owned, []
+            for delegate in owned:
+                delegate.free()
 
     def __enter__(self) -> Interpreter:
         return self
@@ -340,12 +355,6 @@ class Interpreter(Described):
                 )
             signature_key = next(iter(signatures))
         return SignatureRunner(self, signature_key)
-
-    def profile(self) -> Profile:
-        """The time of each op: `with interpreter.profile() as profile: interpreter.invoke()`."""
-        from .profile import Profile
-
-        return Profile(self._graph)
 
     # -- helpers
 

@@ -9,6 +9,8 @@ from difflib import get_close_matches
 from typing import Any
 
 from ..kernels.api import Registration
+from .delegate import Delegate
+from .delegation import Rules
 from .graph import Graph
 from .resolver import BuiltinOpResolver, ChainedResolver, MutableOpResolver, OpResolver
 
@@ -33,7 +35,9 @@ class Settings:
 
     op_resolver: OpResolver
     num_threads: int | None = None
-    delegates: Sequence[Any] = ()
+    delegates: Sequence[str | Delegate] = ()
+    rules: Rules = field(default_factory=Rules)
+    on_unavailable: str | None = None
     preserve_all: bool = False
     keep: tuple[str | int, ...] = ()
     compress_zero_points: bool = False

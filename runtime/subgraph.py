@@ -17,12 +17,11 @@ import numpy as np
 from ..kernels import api
 from ..kernels.api import NodeSpec, OpError, Run, Shape
 from ..kernels.types import Array
+from .arena import place
 from .blas import one_thread
 from .context import LiveContext
 from .errors import NodeError, UnresolvedOpsError
 from .folding import fold, foldable
-from .lifetimes import Lifetimes
-from .memory import aligned, plan
 from .node import LiveNode, NodeBinding
 from .tensor import (
     ARENA,
@@ -37,8 +36,7 @@ from .tensor import (
 
 if TYPE_CHECKING:
     from .graph import Graph
-
-MOST_BYTES = 1 << 46
+    from .plan import Plan
 
 
 class LiveSubgraph(LiveContext):
@@ -54,7 +52,10 @@ class LiveSubgraph(LiveContext):
         self.tensors = [self._make_tensor(i, t) for i, t in enumerate(definition.tensors)]
         self.nodes = [self._make_node(i, o) for i, o in enumerate(definition.operators)]
         self._find_tensors_without_producer()
+        self.own_tensors = len(self.tensors)  # delegates can add more
         self.execution_plan = list(range(len(self.nodes)))
+        self.delegate_nodes: list[LiveNode] = []  # numbered on from the last of `nodes`
+        self.inner: frozenset[int] = frozenset()  # tensors that only a delegate knows
         self.allocated = False
         self.stale = False  # an input was resized since the last allocate
         self.arena_bytes = 0
@@ -155,12 +156,10 @@ class LiveSubgraph(LiveContext):
         if self.allocated:
             return
         if self.graph.unresolved and any(
-            self.nodes[i].registration.prepare is _unresolved for i in self.execution_plan
+            node.registration.prepare is _unresolved for node in self.nodes
         ):
             raise UnresolvedOpsError(self.graph.unresolved_text())
-        self._calls, self._call_nodes = [], []
-        for i in self.execution_plan:
-            node = self.nodes[i]
+        for node in self.nodes:
             if node.constant:
                 continue
             try:
@@ -169,11 +168,22 @@ class LiveSubgraph(LiveContext):
                 raise
             except Exception as e:
                 self._fail(node, "prepare", e)
-        self._allocate_memory()
-        for i in self.execution_plan:
-            node = self.nodes[i]
-            if node.folded:
-                continue
+        self.settle()
+        self.reset_variables()
+        self.allocated = True
+        self.stale = False
+
+    def settle(self) -> None:
+        """Delegates, memory and bindings for nodes that are prepared; state stays as it is."""
+        delegation = self.graph.delegation
+        delegation.apply(self)
+        while True:
+            nodes = [n for n in map(self._node, self.execution_plan) if not n.folded]
+            place(self, nodes)
+            if delegation.attach(self):
+                break
+        self._calls, self._call_nodes = [], []
+        for node in nodes:
             try:
                 call = self._make_call(node)
             except Exception as e:
@@ -181,9 +191,27 @@ class LiveSubgraph(LiveContext):
             if call is not None:
                 self._calls.append(call)
                 self._call_nodes.append(node)
-        self.reset_variables()
-        self.allocated = True
-        self.stale = False
+
+    def use_plan(self, plan: Plan | None) -> None:
+        """The execution plan that delegates made, or the model's own."""
+        del self.tensors[self.own_tensors :]
+        if plan is None:
+            self.execution_plan = list(range(len(self.nodes)))
+            self.delegate_nodes, self.inner = [], frozenset()
+            return
+        self.execution_plan = plan.execution
+        self.delegate_nodes = [p.node for p in plan.placed]
+        self.inner = plan.inner()
+        self.tensors.extend(plan.added)
+
+    def hold(self, arena: Array, arena_bytes: int, tensor_bytes: int) -> None:
+        self._arena = arena
+        self.arena_bytes = arena_bytes
+        self.tensor_bytes = tensor_bytes
+
+    def _node(self, index: int) -> LiveNode:
+        own = len(self.nodes)
+        return self.nodes[index] if index < own else self.delegate_nodes[index - own]
 
     def invoke(self) -> None:
         if not self.allocated:
@@ -192,17 +220,21 @@ class LiveSubgraph(LiveContext):
             )
         graph = self.graph
         if graph.calm:  # a control-flow node calls
-            self._run()
+            self.run()
             return
         graph.calm = True
         try:
             # infinities and NaN are values like others, as in C: numpy must not warn of them
             with one_thread, np.errstate(all="ignore"):
-                self._run()
+                if graph.delegation.delegates:
+                    graph.delegation.run(self)
+                else:
+                    self.run()
         finally:
             graph.calm = False
 
-    def _run(self) -> None:
+    def run(self) -> None:
+        """The calls in turn. `invoke` is the way in."""
         profiler = self.graph.profiler
         calls = iter(self._calls)
         self._running = True
@@ -265,50 +297,6 @@ class LiveSubgraph(LiveContext):
             if shape is None:
                 raise OpError(f"the shape of output {out.name!r} does not follow from the inputs")
             out.set_shape(tuple(shape))
-
-    def _allocate_memory(self) -> None:
-        old_inputs = [(t, t.array_or_none) for t in self.inputs if t.allocation == ARENA]
-        for i in self.input_indices:
-            tensor = self.tensors[i]
-            if tensor.allocation == UNUSED:
-                tensor.allocation = ARENA
-        lifetimes = Lifetimes(
-            [self.nodes[i] for i in self.execution_plan if not self.nodes[i].folded],
-            self.inputs,
-            (*self.input_indices, *self.output_indices, *self.graph.kept(self)),
-            self.graph.preserve_all,
-        )
-        blocks, homes = lifetimes.blocks, lifetimes.homes
-        # numbers that int64 cannot hold are refused before anything is planned with them
-        needed = sum(b.size for b in blocks)
-        if needed < 1 << 62:
-            needed = plan(blocks)
-        try:
-            if needed >= MOST_BYTES:
-                raise MemoryError
-            self._arena = arena = aligned(needed)
-        except MemoryError:
-            largest = max((t for t, _ in homes), key=lambda t: t.nbytes)
-            raise RuntimeError(
-                f"the tensors of subgraph {self.index} need {needed:,} bytes of memory, which "
-                f"there are not; the largest is {largest.name!r}, {largest.dtype.label}"
-                f"{list(largest.shape)}"
-            ) from None
-        self.arena_bytes = needed
-        for tensor, block in homes:
-            tensor.array_or_none = np.ndarray(tensor.shape, tensor.dtype.numpy, arena, block.offset)
-        self.tensor_bytes = sum(t.nbytes for t, _ in homes)
-        for tensor in self.tensors:
-            if tensor.array_or_none is not None:
-                continue
-            if tensor.allocation == PERSISTENT:
-                tensor.array_or_none = zeros(tensor)
-            elif tensor.allocation == ARENA:
-                tensor.array_or_none = new_array(tensor.shape, tensor.dtype)
-        for tensor, old in old_inputs:
-            # a value that was set stays set
-            if old is not None and old.shape == tensor.shape:
-                np.copyto(tensor.array, old)
 
     # -- running
 

@@ -1,0 +1,85 @@
+"""What an interpreter does with delegates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from .delegate import Delegate
+from .delegation import Pick, Rules, check_picks
+from .described import Described
+from .find_delegates import check_delegate, find_delegates
+from .graph import Graph
+from .settings import Settings
+
+if TYPE_CHECKING:
+    from .coverage import Coverage
+
+
+def make_rules(only: Iterable[Pick] | None, exclude: Iterable[Pick], strict: bool) -> Rules:
+    for name, picks in (("only", only), ("exclude", exclude)):
+        if isinstance(picks, str):
+            raise TypeError(f"{name} is a list of node numbers, operators and tensor names")
+    return Rules(only=None if only is None else tuple(only), exclude=tuple(exclude), strict=strict)
+
+
+def give_delegates(graph: Graph, settings: Settings) -> list[Delegate]:
+    """Hands the delegates over; those made here, from names, which are to be freed."""
+    delegation = graph.delegation
+    delegation.rules = settings.rules
+    check_picks(graph, settings.rules)
+    found = find_delegates(settings.delegates, settings.on_unavailable)
+    delegation.missing = found.missing
+    for delegate in found.delegates:
+        delegation.add(delegate)
+    return found.owned
+
+
+class Delegated(Described):
+    """The part of `Interpreter` that deals with delegates."""
+
+    _owned: list[Delegate]
+
+    @property
+    def delegates(self) -> tuple[Delegate, ...]:
+        """Those in use, in order."""
+        return tuple(self._graph.delegation.delegates)
+
+    def modify_graph_with_delegate(self, delegate: str | Delegate) -> None:
+        """Adds a delegate after those that are there: it gets what they left.
+
+        Allocated subgraphs are planned anew; inputs and variables keep their values. ValueError
+        for a name that cannot be had; DelegateError only with `strict`.
+        """
+        check_delegate(delegate)
+        with self._guard.step("modify_graph_with_delegate"):
+            self._views.ensure_none("modify_graph_with_delegate")
+            found = find_delegates([delegate], self._settings.on_unavailable)
+            delegation = self._graph.delegation
+            delegation.missing.update(found.missing)
+            self._owned += found.owned
+            try:
+                for added in found.delegates:
+                    delegation.add(added)
+                self._settle()
+            except Exception:
+                for added in found.delegates:
+                    delegation.remove(added)
+                self._settle()
+                raise
+
+    def delegate_coverage(self) -> Coverage:
+        """Where each node runs, and what each delegate said of it; allocates if need be."""
+        from .coverage import coverage
+
+        with self._guard.step("delegate_coverage"):
+            main = self._graph.subgraphs[0]
+            if not main.allocated:
+                self._views.ensure_none("delegate_coverage")
+                main.allocate()
+            return coverage(self._graph)
+
+    def _settle(self) -> None:
+        for subgraph in self._graph.subgraphs:
+            if subgraph.allocated:
+                subgraph.settle()

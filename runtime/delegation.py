@@ -1,0 +1,282 @@
+"""The delegates of one interpreter: plans made and kept, failures dealt with."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .delegate import Delegate, DelegateError, Refusal
+from .delegate_context import PlanningContext
+from .node import LiveNode
+from .plan import Placed, Plan
+from .state import State, has_state
+
+if TYPE_CHECKING:
+    from .graph import Graph
+    from .subgraph import LiveSubgraph
+
+MOST_PLANS = 8  # kept for each subgraph, by shapes
+BY_THE_USER = "the user said no: "
+RESHAPED = "the subgraph got new shapes while the model ran"
+
+Pick = int | str  # a node's number in the main subgraph, an operator, or a tensor's name
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    """Which nodes delegates may have, and whether less than all is an error."""
+
+    only: tuple[Pick, ...] | None = None
+    exclude: tuple[Pick, ...] = ()
+    strict: bool = False
+
+    def bar(self, node: LiveNode, subgraph: int) -> str | None:
+        if self.only is not None and not _picked(self.only, node, subgraph):
+            return f"{BY_THE_USER}it is not among only={list(self.only)}"
+        if _picked(self.exclude, node, subgraph):
+            return f"{BY_THE_USER}exclude={list(self.exclude)}"
+        return None
+
+
+def _picked(picks: Sequence[Pick], node: LiveNode, subgraph: int) -> bool:
+    known: set[Pick] = {node.op, *(t.name for t in node.outputs)}
+    if subgraph == 0:
+        known.add(node.index)
+    return not known.isdisjoint(picks)
+
+
+def check_picks(graph: Graph, rules: Rules) -> None:
+    """ValueError for what is no node: a slip there would change nothing, silently."""
+    nodes = [n for s in graph.subgraphs for n in s.nodes]
+    known = {n.op for n in nodes} | {t.name for n in nodes for t in n.outputs}
+    count = len(graph.subgraphs[0].nodes)
+    for pick in (*(rules.only or ()), *rules.exclude):
+        if pick not in known if isinstance(pick, str) else not 0 <= pick < count:
+            raise ValueError(
+                f"only, exclude: {pick!r} is no node's number (0 to {count - 1}), operator or "
+                "output tensor"
+            )
+
+
+class Delegation:
+    """Puts delegates to work on the subgraphs of a graph. Used by `LiveSubgraph`."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self.delegates: list[Delegate] = []
+        self.missing: dict[str, str] = {}  # asked for by name, and why they could not be made
+        self.rules = Rules()
+        self.plans: dict[int, Plan] = {}  # in use, by subgraph
+        self.faults: dict[str, str] = {}  # delegates taken off because they failed while running
+        self._kept: dict[int, OrderedDict[Hashable, Plan]] = {}
+        self._barred: dict[tuple[int, int, str], str] = {}  # failed to attach: the reason
+        self._fault: tuple[Delegate, Exception] | None = None
+        self._off: list[Delegate] = []
+
+    @property
+    def asked(self) -> bool:
+        return bool(self.delegates or self.missing)
+
+    def add(self, delegate: Delegate) -> None:
+        """Plans that were made are given up."""
+        self.delegates.append(delegate)
+        self._forget()
+
+    def remove(self, delegate: Delegate) -> None:
+        self.delegates.remove(delegate)
+        self._forget()
+
+    def close(self) -> None:
+        self._forget()
+        self.delegates = []
+
+    def _forget(self) -> None:
+        plans = {id(p): p for kept in self._kept.values() for p in kept.values()}
+        for plan in plans.values():
+            plan.free(self._graph.report)
+        for subgraph in self._graph.subgraphs:
+            if subgraph.index in self.plans:
+                subgraph.use_plan(None)
+        self.plans, self._kept = {}, {}
+
+    # -- planning
+
+    def apply(self, subgraph: LiveSubgraph) -> None:
+        """Gives a subgraph whose nodes are prepared the plan for its shapes."""
+        if not self.delegates:
+            return
+        kept = self._kept.setdefault(subgraph.index, OrderedDict())
+        key = _key(subgraph)
+        plan = kept.get(key)
+        if plan is None and self._graph.calm:
+            # building takes time, and a loop can have other shapes at each turn
+            plan = _cpu_plan(subgraph, self.delegates, RESHAPED)
+            subgraph.use_plan(plan)
+            self.plans[subgraph.index] = plan
+            return
+        if plan is None:
+            subgraph.use_plan(None)
+            plan = kept[key] = self._make(subgraph)
+        kept.move_to_end(key)
+        subgraph.use_plan(plan)
+        self.plans[subgraph.index] = plan
+        while len(kept) > MOST_PLANS:
+            kept.popitem(last=False)[1].free(self._graph.report)
+
+    def _make(self, subgraph: LiveSubgraph) -> Plan:
+        plan = Plan(list(range(len(subgraph.nodes))), len(subgraph.nodes))
+        try:
+            for delegate in self.delegates:
+                self._prepare(subgraph, delegate, plan)
+            self._explain_rest(subgraph, plan)
+            if self.rules.strict:
+                _check_whole(subgraph, plan)
+        except Exception:
+            plan.free(self._graph.report)
+            raise
+        return plan
+
+    def _prepare(self, subgraph: LiveSubgraph, delegate: Delegate, plan: Plan) -> None:
+        def bar(node: LiveNode) -> tuple[str, str] | None:
+            text = self.rules.bar(node, subgraph.index)
+            if text is not None:
+                return "POLICY", text
+            text = self._barred.get((subgraph.index, node.index, delegate.name))
+            return None if text is None else ("BUILD_FAILED", text)
+
+        context = PlanningContext(subgraph, delegate, plan, bar, self._failed)
+        try:
+            context.candidates()  # so that what it must not have is on record
+            delegate.prepare(context)
+        except Exception as e:
+            context.undo()
+            text = f"prepare raised {type(e).__name__}: {e}"
+            if self.rules.strict:
+                raise DelegateError(f"the delegate {delegate.name}: {text}") from e
+            plan.failures[delegate.name] = text
+            self._graph.report(
+                f"the delegate {delegate.name} is not used for subgraph {subgraph.index}: {text}"
+            )
+
+    def _explain_rest(self, subgraph: LiveSubgraph, plan: Plan) -> None:
+        """No node is left on the host without a word from each delegate."""
+        delegated = plan.delegated
+        for node in subgraph.nodes:
+            if node.index in delegated or node.folded:
+                continue
+            for delegate in self.delegates:
+                if (node.index, delegate.name) in plan.refusals:
+                    continue
+                failure = plan.failures.get(delegate.name)
+                code = "POLICY" if failure is None else "BUILD_FAILED"
+                text = failure or f"{delegate.name} did not ask for it and gave no reason"
+                plan.refuse(Refusal(node.index, node.op, code, text, delegate.name, subgraph.index))
+
+    def attach(self, subgraph: LiveSubgraph) -> bool:
+        """Memory is planned. False where a kernel cannot use it: the plan is another one now."""
+        plan = self.plans.get(subgraph.index)
+        for placed in plan.placed if plan is not None else ():
+            try:
+                placed.kernel.attach()
+            except Exception as e:
+                self._give_up(subgraph, placed, e)
+                return False
+        return True
+
+    def _give_up(self, subgraph: LiveSubgraph, placed: Placed, error: Exception) -> None:
+        name, text = placed.delegate.name, f"attach raised {type(error).__name__}: {error}"
+        if self.rules.strict:
+            raise DelegateError(f"the delegate {name}: {text}") from error
+        for i in placed.partition.indices:
+            self._barred[subgraph.index, i, name] = text
+        for plan in self._kept.pop(subgraph.index).values():
+            plan.free(self._graph.report)
+        self.apply(subgraph)
+
+    # -- running
+
+    def _failed(self, delegate: Delegate, error: Exception) -> None:
+        self._fault = delegate, error
+
+    def run(self, subgraph: LiveSubgraph) -> None:
+        """Invokes; after a fault of a delegate once more, without it and from the same state."""
+        while True:
+            state = State(self._graph) if has_state(self._graph) else None
+            self._fault = None
+            try:
+                subgraph.run()
+                return
+            except Exception:
+                fault = self._fault
+                if fault is None:
+                    raise
+                if self.rules.strict:
+                    raise
+                self._take_off(*fault)
+            if state is not None:
+                state.restore()
+            for other in self._graph.subgraphs:
+                if other.allocated:
+                    other.settle()
+
+    def _take_off(self, delegate: Delegate, error: Exception) -> None:
+        text = f"it failed while the model ran: {type(error).__name__}: {error}"
+        self.faults[delegate.name] = text
+        self.delegates.remove(delegate)
+        self._off.append(delegate)
+        self._forget()
+        self._graph.report(
+            f"the delegate {delegate.name} is taken off, {text}. The invoke is run again without."
+        )
+
+    def words(self, node: LiveNode, subgraph: int) -> list[Refusal]:
+        """What all delegates said of a node that none of them runs, in order."""
+        plan = self.plans.get(subgraph)
+        found = [
+            Refusal(node.index, node.op, "UNAVAILABLE", text, name, subgraph)
+            for name, text in self.missing.items()
+        ]
+        found += [
+            Refusal(node.index, node.op, "DEVICE", text, name, subgraph)
+            for name, text in self.faults.items()
+        ]
+        if plan is not None:
+            named = [d.name for d in self.delegates]
+            found += [r for n in named if (r := plan.refusals.get((node.index, n))) is not None]
+        return found
+
+
+def _key(subgraph: LiveSubgraph) -> Hashable:
+    """All that a plan depends on: shapes, and what is dynamic or folded."""
+    return (
+        tuple((t.shape, t.is_dynamic) for t in subgraph.tensors[: subgraph.own_tensors]),
+        tuple(n.folded for n in subgraph.nodes),
+    )
+
+
+def _cpu_plan(subgraph: LiveSubgraph, delegates: Sequence[Delegate], why: str) -> Plan:
+    plan = Plan(list(range(len(subgraph.nodes))), len(subgraph.nodes))
+    for delegate in delegates:
+        for n in subgraph.nodes:
+            plan.refuse(Refusal(n.index, n.op, "DYNAMIC", why, delegate.name, subgraph.index))
+    return plan
+
+
+def _check_whole(subgraph: LiveSubgraph, plan: Plan) -> None:
+    """DelegateError for nodes that are left to numpy against the user's wish."""
+    delegated = plan.delegated
+    left: dict[int, list[Refusal]] = {}
+    for (node, _), refusal in plan.refusals.items():
+        if node not in delegated and not refusal.text.startswith(BY_THE_USER):
+            left.setdefault(node, []).append(refusal)
+    if left:
+        shown = [
+            f"node {i} ({r[0].op}): " + "; ".join(f"{x.delegate}: {x.code}: {x.text}" for x in r)
+            for i, r in list(left.items())[:16]
+        ]
+        raise DelegateError(
+            f"strict: {len(left)} nodes of subgraph {subgraph.index} are left to numpy\n"
+            + "\n".join(shown)
+        )

@@ -1,0 +1,122 @@
+"""What delegates made of one subgraph: its execution plan, their partitions, their refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+from ..kernels.api import Context, Node, OpError, Registration
+from .delegate import Delegate, Kernel, Partition, Refusal
+from .node import LiveNode
+from .tensor import LiveTensor
+
+if TYPE_CHECKING:
+    from .subgraph import LiveSubgraph
+
+
+@dataclass(eq=False)
+class Placed:
+    """A partition in the plan."""
+
+    delegate: Delegate
+    partition: Partition
+    kernel: Kernel
+    node: LiveNode  # stands for it in the execution plan
+    stateful: bool
+
+
+@dataclass
+class Plan:
+    """Numbers of the execution plan beyond the subgraph's own nodes stand for `placed`, in order.
+
+    Folded nodes are in it, and are not run.
+    """
+
+    execution: list[int]
+    own_nodes: int
+    placed: list[Placed] = field(default_factory=list)
+    refusals: dict[tuple[int, str], Refusal] = field(default_factory=dict)  # by node and delegate
+    failures: dict[str, str] = field(default_factory=dict)  # delegates whose prepare failed: why
+    added: list[LiveTensor] = field(default_factory=list)
+
+    def refuse(self, refusal: Refusal) -> None:
+        """A delegate's last word on a node counts."""
+        self.refusals[refusal.node, refusal.delegate] = refusal
+
+    @property
+    def delegated(self) -> set[int]:
+        return {i for p in self.placed for i in p.partition.indices}
+
+    def inner(self) -> frozenset[int]:
+        """Tensors that only a partition knows."""
+        made = {t.index for p in self.placed for n in p.partition.nodes for t in n.outputs}
+        return frozenset(made - {t.index for p in self.placed for t in p.partition.outputs})
+
+    def free(self, report: Callable[[str], None], since: int = 0) -> None:
+        for placed in self.placed[since:]:
+            try:
+                placed.kernel.free()
+            except Exception as e:  # the others are still to be freed
+                report(f"{placed.delegate.name}: free raised {type(e).__name__}: {e}")
+        del self.placed[since:]
+
+
+def ends(node: Node) -> tuple[list[int], list[int]]:
+    """The tensors a node reads and makes, constants left out."""
+    reads = [t.index for t in node.inputs if t is not None and t.spec.const is None]
+    return reads, [t.index for t in node.outputs]
+
+
+def is_stateful(node: LiveNode) -> bool:
+    """Whether the order among such nodes counts: state, or what is not known to have none."""
+    return not node.registration.pure or any(t is not None and t.variable for t in node.inputs)
+
+
+def delegate_node(
+    index: int,
+    delegate: Delegate,
+    partition: Partition,
+    kernel: Kernel,
+    fail: Callable[[Exception], None],
+) -> LiveNode:
+    """The node that runs a partition. `fail` is told of a fault before it goes on its way."""
+
+    def invoke(context: Context, node: Node) -> None:
+        try:
+            kernel.invoke()
+        except OpError:  # the values' fault: numpy would say the same
+            raise
+        except Exception as e:
+            fail(e)
+            raise
+
+    count = len(partition.nodes)
+    label = f"{delegate.name} ({count} node{'s' * (count != 1)})"
+    registration = Registration(
+        name="DELEGATE", custom=True, invoke=invoke, profiling_name=lambda node: label
+    )
+    return LiveNode(
+        index,
+        "DELEGATE",
+        1,
+        registration,
+        SimpleNamespace(custom_options=partition),
+        _live(partition.inputs),
+        _live(partition.outputs),
+        (),
+        {},
+    )
+
+
+def _live(tensors: Iterable[object]) -> list[LiveTensor]:
+    return [t for t in tensors if isinstance(t, LiveTensor)]
+
+
+def read_by_user(subgraph: LiveSubgraph) -> set[int]:
+    """Tensors that must be whole on the host after invoke."""
+    graph = subgraph.graph
+    if graph.preserve_all:
+        return {t.index for t in subgraph.tensors}
+    return {*subgraph.output_indices, *graph.kept(subgraph)}
