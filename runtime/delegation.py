@@ -73,7 +73,7 @@ class Delegation:
         self._kept: dict[int, OrderedDict[Hashable, Plan]] = {}
         self._barred: dict[tuple[int, int, str], str] = {}  # failed to attach: the reason
         self._fault: tuple[Delegate, Exception] | None = None
-        self._off: list[Delegate] = []
+        self._recovering = False
 
     @property
     def asked(self) -> bool:
@@ -110,7 +110,7 @@ class Delegation:
         kept = self._kept.setdefault(subgraph.index, OrderedDict())
         key = _key(subgraph)
         plan = kept.get(key)
-        if plan is None and self._graph.calm:
+        if plan is None and self._graph.calm and not self._recovering:
             # building takes time, and a loop can have other shapes at each turn
             plan = _cpu_plan(subgraph, self.delegates, RESHAPED)
             subgraph.use_plan(plan)
@@ -217,15 +217,18 @@ class Delegation:
                 self._take_off(*fault)
             if state is not None:
                 state.restore()
-            for other in self._graph.subgraphs:
-                if other.allocated:
-                    other.settle()
+            self._recovering = True
+            try:
+                for other in self._graph.subgraphs:
+                    if other.allocated:
+                        other.settle()
+            finally:
+                self._recovering = False
 
     def _take_off(self, delegate: Delegate, error: Exception) -> None:
         text = f"it failed while the model ran: {type(error).__name__}: {error}"
         self.faults[delegate.name] = text
         self.delegates.remove(delegate)
-        self._off.append(delegate)
         self._forget()
         self._graph.report(
             f"the delegate {delegate.name} is taken off, {text}. The invoke is run again without."
