@@ -11,12 +11,14 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 
 from ._broadcast import collapse, operands
 from ._elementwise import in_blocks, spread
 from ._fixedpoint import leading_zeros, reciprocal
+from ._lower import refuse, through_pairs, through_table
 from ._lut import domain, map_pairs_of_values, map_values, saturate
 from ._quant import (
     activation_range,
@@ -25,11 +27,12 @@ from ._quant import (
     rounding_divide_by_pot,
     saturating_rounding_doubling_high_mul,
 )
-from .api import Binding, OpError, Run, TensorSpec
+from .api import Binding, NodeSpec, OpError, Run, TensorSpec
+from .device import Fault, Lowered, Map, Read
 from .types import Array, DType
 
 Pair = Callable[[Array, Array], Array]
-Function = Callable[[Binding], Pair]
+Function = Callable[[Any], Pair]  # of a `Binding` or a `NodeSpec`
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,7 @@ class Rescaled:
     """clamp(zero point + requantised accumulator), the accumulator being `combine` of what
     `operands` make of each stored value."""
 
-    b: Binding
+    b: Binding | NodeSpec
     operands: tuple[Callable[[Array], Array], Callable[[Array], Array]]
     combine: Callable[..., Array]
     q: int
@@ -162,26 +165,50 @@ def _bind_table(b: Binding, function: Pair) -> Run:
     return map_pairs_of_values(a0, a1, view, index, table)
 
 
-def _clamped(values: Array, b: Binding) -> Array:
+def lower_quantized(node: NodeSpec, function: Pair, *faults: Fault) -> Lowered:
+    """The device form of `bind_quantized`: the same tables, made here and read there."""
+    x0, x1, y = node.input(0), node.input(1), node.outputs[0]
+    if x0.dtype.bits == 8 and x1.dtype.bits == 8:
+        for i, const in enumerate((x0.const, x1.const)):
+            other = node.input(1 - i)
+            if const is not None and const.size == 1 and other.size == y.size and not faults:
+                values = [domain(x0.dtype), domain(x1.dtype)]
+                values[i] = const.reshape(-1).astype(np.int64)
+                return through_table(saturate(function(*values), y.dtype), read=1 - i)
+        pairs = function(domain(x0.dtype)[:, None], domain(x1.dtype)[None, :])
+        return through_pairs(saturate(pairs, y.dtype), *faults)
+    if not isinstance(function, Rescaled):
+        refuse("QUANT", f"{node.op} on {x0.dtype.label} with these scales", "8 bits")
+    signs: dict[Any, str] = {np.add: "+", np.subtract: "-", np.multiply: "*"}
+    sign, stored_values = signs[function.combine], domain(DType.INT16)
+    tables = tuple(part(stored_values).astype(np.int32) for part in function.operands)
+    total = f"(i64)@0[(u16)$0] {sign} (i64)@1[(u16)$1]"
+    low, high = (int(v) for v in function.limits)
+    stored = f"rescale({total}, {function.q}, {function.shift}) + {y.zero_point}"
+    text = f"clamp_to({stored}, {low}, {high})"
+    return Lowered([Map(text, (Read(0), Read(1)), tables, ("fixed",), faults)])
+
+
+def _clamped(values: Array, b: Binding | NodeSpec) -> Array:
     y = b.outputs[0]
     low, high = activation_range(_activation(b), y)
     return np.asarray(np.clip(values + y.zero_point, low, high))
 
 
-def _activation(b: Binding) -> str:
+def _activation(b: Binding | NodeSpec) -> str:
     name: str = b.options.get("fused_activation_function", "NONE")
     return name
 
 
-def quantized_add(b: Binding) -> Pair:
+def quantized_add(b: Binding | NodeSpec) -> Pair:
     return _sum(b, 1)
 
 
-def quantized_sub(b: Binding) -> Pair:
+def quantized_sub(b: Binding | NodeSpec) -> Pair:
     return _sum(b, -1)
 
 
-def _sum(b: Binding, sign: int) -> Pair:
+def _sum(b: Binding | NodeSpec, sign: int) -> Pair:
     x0, x1, y = b.input(0), b.input(1), b.outputs[0]
     if y.dtype is DType.INT16 and b.options.get("pot_scale_int16", False):
         logs = [_log2(s) for s in (x0, x1, y)]
@@ -208,7 +235,7 @@ def _log2(x: TensorSpec) -> int | None:
     return whole if abs(log - whole) < 1e-3 else None
 
 
-def _sum_of_powers(b: Binding, sign: int, logs: list[int]) -> Pair:
+def _sum_of_powers(b: Binding | NodeSpec, sign: int, logs: list[int]) -> Pair:
     """int16 on power-of-two scales: one operand is shifted to the scale of the other."""
     shift0, shift1 = logs[2] - logs[0], logs[2] - logs[1]
     if (shift0 and shift1) or shift0 < 0 or shift1 < 0:
@@ -224,7 +251,7 @@ def _sum_of_powers(b: Binding, sign: int, logs: list[int]) -> Pair:
     return run
 
 
-def quantized_mul(b: Binding) -> Pair:
+def quantized_mul(b: Binding | NodeSpec) -> Pair:
     x0, x1, y = b.input(0), b.input(1), b.outputs[0]
     if x0.dtype is DType.INT16 and y.dtype is not DType.INT16:
         return _fractions(b)
@@ -235,7 +262,7 @@ def quantized_mul(b: Binding) -> Pair:
     return Rescaled(b, real, np.multiply, q, shift)
 
 
-def _fractions(b: Binding) -> Pair:
+def _fractions(b: Binding | NodeSpec) -> Pair:
     """int16 fractions of 1 to 8 bits: the high half of the product, less 8 bits."""
 
     def run(v0: Array, v1: Array) -> Array:
@@ -245,7 +272,7 @@ def _fractions(b: Binding) -> Pair:
     return run
 
 
-def quantized_div(b: Binding) -> Pair:
+def quantized_div(b: Binding | NodeSpec) -> Pair:
     """x0 times the fixed-point reciprocal of x1; where x1 is its zero point, nothing of meaning.
 
     Quotients so small that they would be shifted by more than 31 bits are 0. The reference's shift
@@ -268,7 +295,7 @@ def quantized_div(b: Binding) -> Pair:
     return run
 
 
-def quantized_squared_difference(b: Binding) -> Pair:
+def quantized_squared_difference(b: Binding | NodeSpec) -> Pair:
     x0, x1, y = b.input(0), b.input(1), b.outputs[0]
     left = 7
     twice = 2 * max(x0.scale, x1.scale)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -14,16 +15,19 @@ from ._elementwise import between, in_blocks, spread
 from ._erf import erfc_exact, erfc_of_positive
 from ._hard_swish import check_hard_swish_scales, hard_swish_table
 from ._logistic import bind_logistic
+from ._lower import Forms, check, f32, plain, through_table
 from ._lut import domain, exactly, map_values, saturate, table_of
 from ._quant import multiply_by_quantized_multiplier, quantize_multiplier
-from ._quantized_binary import Pair, bind_quantized
+from ._quantized_binary import Pair, bind_quantized, lower_quantized
 from ._sigmoid16 import logistic_table, tanh_table
 from ._widen import FLOATS, in_float32
 from .api import Bind, Binding, NodeSpec, OpError, Registration, Run, Shape, op, take
+from .device import Capability, Lowered
 from .types import Array, DType
 
 _QUANTIZED = (DType.INT8, DType.UINT8, DType.INT16)
-Table = Callable[[Binding], Array]
+Table = Callable[[Any], Array]  # of a `Binding` or a `NodeSpec`
+Expression = Callable[[NodeSpec], str]
 
 
 def _row(
@@ -31,17 +35,19 @@ def _row(
     versions: tuple[int, int],
     make: Callable[[Binding], Run | None],
     table: Table,
-    check: Callable[[NodeSpec], None] | None = None,
+    device: str | Expression,
+    scales: Callable[[NodeSpec], None] | None = None,
     quantized: tuple[DType, ...] = _QUANTIZED,
 ) -> Registration:
-    """An op of one input: `make` binds floats, `table` gives the outputs for all stored inputs."""
+    """An op of one input: `make` binds floats, `table` gives the outputs for all stored inputs,
+    `device` is the function of `$0` for floats on a device."""
 
     def infer(node: NodeSpec) -> list[Shape]:
         shape = elementwise(node, *FLOATS, *quantized)
         if node.input(0).dtype in quantized:
             scaled(node, node.input(0), node.outputs[0])
-            if check is not None:
-                check(node)
+            if scales is not None:
+                scales(node)
         return [shape]
 
     def bind(b: Binding) -> Run | None:
@@ -50,7 +56,16 @@ def _row(
             return spread(b, (b.xi(0), b.y[0]), partial(map_values, table=values))
         return make(b)
 
-    return op(name, infer, in_float32(bind), versions=versions, inplace=(0,))
+    def lower(node: NodeSpec, capability: Capability) -> Lowered:
+        check(node, capability)
+        if node.input(0).dtype in quantized:
+            return through_table(table(node))
+        text = device if isinstance(device, str) else device(node)
+        return plain(
+            Forms(text, narrow="f(" in text or "_f32" in text).of(node.input(0)), "arithmetic"
+        )
+
+    return op(name, infer, in_float32(bind), versions=versions, inplace=(0,), lower=lower)
 
 
 def _symmetric16(node: NodeSpec) -> None:
@@ -71,11 +86,11 @@ def _fraction16(node: NodeSpec) -> None:
 # -- RELU and other ranges
 
 
-def _range(low: float, high: float) -> tuple[Callable[[Binding], Run | None], Table]:
+def _range(low: float, high: float) -> tuple[Callable[[Binding], Run | None], Table, str]:
     def make(b: Binding) -> Run | None:
         return between(b.xi(0), b.y[0], low, high)
 
-    def table(b: Binding) -> Array:
+    def table(b: Binding | NodeSpec) -> Array:
         x, y = b.input(0), b.outputs[0]
         q, shift = quantize_multiplier(float(np.float32(x.scale) / np.float32(y.scale)))
         values = multiply_by_quantized_multiplier(domain(x.dtype) - x.zero_point, q, shift)
@@ -86,7 +101,7 @@ def _range(low: float, high: float) -> tuple[Callable[[Binding], Run | None], Ta
         clamped = np.minimum(np.maximum(values + y.zero_point, least), most)
         return saturate(clamped, y.dtype)
 
-    return make, table
+    return make, table, f"clamp_f32($0, {f32(low)}, {f32(high)})"
 
 
 def _stored(real: float, scale: float) -> int:
@@ -103,7 +118,7 @@ def _sigmoid(x: Array) -> Array:
     return one / (one + exactly(np.exp)(-x))
 
 
-def _table_logistic(b: Binding) -> Array:
+def _table_logistic(b: Binding | NodeSpec) -> Array:
     if b.input(0).dtype is DType.INT16:
         return logistic_table(b.input(0).scale)
     return table_of(_sigmoid, b.input(0), b.outputs[0])
@@ -113,7 +128,7 @@ def _make_tanh(b: Binding) -> Run | None:
     return spread(b, (b.xi(0), b.y[0]), lambda x, y: partial(np.tanh, x, out=y))
 
 
-def _table_tanh(b: Binding) -> Array:
+def _table_tanh(b: Binding | NodeSpec) -> Array:
     if b.input(0).dtype is DType.INT16:
         return tanh_table(b.input(0).scale)
     return table_of(exactly(np.tanh), b.input(0), b.outputs[0])
@@ -152,7 +167,14 @@ def _make_slopes(factor: Array, greater: bool, x: Array, y: Array, work: Array) 
     return run
 
 
-def _table_leaky(b: Binding) -> Array:
+def _leaky(node: NodeSpec) -> str:
+    alpha = float(node.options.alpha)
+    if alpha == 0:
+        return f"clamp_f32($0, 0.0f, {f32(math.inf)})"
+    return f"$0 > 0 ? $0 : $0 * {f32(alpha)}"
+
+
+def _table_leaky(b: Binding | NodeSpec) -> Array:
     x, y = b.input(0), b.outputs[0]
     ratio = np.float32(x.scale) * np.float32(b.options.alpha) / np.float32(y.scale)
     below = quantize_multiplier(abs(float(ratio)))
@@ -180,7 +202,7 @@ def _make_elu(b: Binding) -> Run | None:
     return in_blocks(b, (b.xi(0), b.y[0]), make, (b.y[0].dtype,))
 
 
-def _table_elu(b: Binding) -> Array:
+def _table_elu(b: Binding | NodeSpec) -> Array:
     def elu(x: Array) -> Array:
         return np.where(x < 0, exactly(np.expm1)(x), x)
 
@@ -216,7 +238,14 @@ def _bind_prelu(b: Binding) -> Run | None:
     return _make_slopes(alpha, greater, x, y, work)
 
 
-def _quantized_prelu(b: Binding) -> Pair:
+def _lower_prelu(node: NodeSpec, capability: Capability) -> Lowered:
+    check(node, capability)
+    if node.input(0).dtype not in FLOATS:
+        return lower_quantized(node, _quantized_prelu(node))
+    return plain("$0 > 0 ? $0 : $0 * $1", reads=2)
+
+
+def _quantized_prelu(b: Binding | NodeSpec) -> Pair:
     x, alpha, y = b.input(0), b.input(1), b.outputs[0]
     above = np.float32(x.scale) / np.float32(y.scale)
     below = np.float32(x.scale) * np.float32(alpha.scale) / np.float32(y.scale)
@@ -251,7 +280,7 @@ def _make_hard_swish(b: Binding) -> Run | None:
     return in_blocks(b, (b.xi(0), b.y[0]), make, (b.y[0].dtype,))
 
 
-def _table_hard_swish(b: Binding) -> Array:
+def _table_hard_swish(b: Binding | NodeSpec) -> Array:
     return hard_swish_table(b.input(0), b.outputs[0])
 
 
@@ -302,7 +331,15 @@ def _make_gelu_block(x: Array, y: Array, z: Array, t: Array, c: Array, positive:
     return run
 
 
-def _table_gelu(b: Binding) -> Array:
+def _gelu(node: NodeSpec) -> str:
+    if not node.options.approximate:
+        return f"0.5f * $0 * F_ERFC($0 * {f32(-math.sqrt(0.5))})"
+    root = float(_SQRT_2_OVER_PI)
+    inner = f"$0 * ({f32(root)} + {f32(0.044715 * root)} * $0 * $0)"
+    return f"0.5f * $0 * (1.0f + F_TANH({inner}))"
+
+
+def _table_gelu(b: Binding | NodeSpec) -> Array:
     half, one = np.float32(0.5), np.float32(1)
 
     def exact(x: Array) -> Array:
@@ -320,16 +357,26 @@ _prelu: Bind = in_float32(_bind_prelu)
 OPS: Mapping[str, Registration] = {
     r.name: r
     for r in (
-        _row("LOGISTIC", (1, 3), bind_logistic, _table_logistic, _fraction16),
-        _row("TANH", (1, 3), _make_tanh, _table_tanh, _fraction16),
+        _row(
+            "LOGISTIC", (1, 3), bind_logistic, _table_logistic, "1 / (1 + F_EXP(-$0))", _fraction16
+        ),
+        _row("TANH", (1, 3), _make_tanh, _table_tanh, "F_TANH($0)", _fraction16),
         _row("RELU", (1, 3), *_range(0.0, math.inf), _symmetric16),
         _row("RELU6", (1, 3), *_range(0.0, 6.0), _symmetric16),
         _row("RELU_N1_TO_1", (1, 1), *_range(-1.0, 1.0), _symmetric16),
         _row("RELU_0_TO_1", (1, 1), *_range(0.0, 1.0), _symmetric16),
-        _row("LEAKY_RELU", (1, 2), _make_leaky, _table_leaky, _symmetric16),
-        _row("ELU", (1, 1), _make_elu, _table_elu),
-        _row("HARD_SWISH", (1, 1), _make_hard_swish, _table_hard_swish, _check_hard_swish, BYTES),
-        _row("GELU", (1, 3), _make_gelu, _table_gelu),
-        op("PRELU", _infer_prelu, _prelu, inplace=(0,)),
+        _row("LEAKY_RELU", (1, 2), _make_leaky, _table_leaky, _leaky, _symmetric16),
+        _row("ELU", (1, 1), _make_elu, _table_elu, "$0 < 0 ? F_EXPM1($0) : $0"),
+        _row(
+            "HARD_SWISH",
+            (1, 1),
+            _make_hard_swish,
+            _table_hard_swish,
+            f"$0 * clamp_f32($0 + 3.0f, 0.0f, 6.0f) * {f32(1 / 6)}",
+            _check_hard_swish,
+            BYTES,
+        ),
+        _row("GELU", (1, 3), _make_gelu, _table_gelu, _gelu),
+        op("PRELU", _infer_prelu, _prelu, inplace=(0,), lower=_lower_prelu),
     )
 }

@@ -352,7 +352,8 @@ class Registration:
     * `infer(spec) -> shapes`: the pure form of prepare; None for an output whose shape the values
       at hand do not settle. At invoke it is asked again, with the value of every input in `const`.
     * `bind(binding) -> callable`: the prepared form of invoke; None where there is nothing to do.
-    * `lower`: the device form, if there is one.
+    * `lower(spec, capability) -> Lowered`: the device form (see `kernels.device`), if there is one;
+      `Unsupported` where a device cannot take this node.
 
     An op gives `prepare` and `invoke`, or `infer` and `bind`. `inplace` lists the inputs whose
     memory output 0 may take over (same size in bytes, last use). `pure` says that equal inputs give

@@ -20,10 +20,12 @@ from ._check import (
     same_type,
     scaled,
 )
+from ._lower import check, expression, plain, refuse
 from ._quant import multiply_by_quantized_multiplier, quantize_multiplier
-from ._quantized_binary import Pair, bind_quantized
+from ._quantized_binary import Pair, bind_quantized, lower_quantized
 from ._widen import FLOATS, in_float32
 from .api import Bind, Binding, NodeSpec, OpError, Registration, Run, Shape, TensorSpec, op, take
+from .device import Capability, Lowered
 from .types import Array, DType
 
 _PLAIN = (*FLOATS, *WIDE_INTEGERS)
@@ -49,7 +51,11 @@ def _quantized(node: NodeSpec | Binding) -> bool:
 
 
 def _comparison(
-    name: str, ufunc: Callable[..., Any], versions: tuple[int, int], equality: bool = False
+    name: str,
+    ufunc: Callable[..., Any],
+    sign: str,
+    versions: tuple[int, int],
+    equality: bool = False,
 ) -> Registration:
     dtypes = (*(_EQUATABLE if equality else _PLAIN), *BYTES)
 
@@ -61,10 +67,16 @@ def _comparison(
             return bind_quantized(b, _rescaled(b, ufunc))
         return bind_ufunc(b, ufunc)
 
-    return op(name, infer, in_float32(bind), versions=versions)
+    def lower(node: NodeSpec, capability: Capability) -> Lowered:
+        check(node, capability)
+        if _quantized(node):
+            return lower_quantized(node, _rescaled(node, ufunc))
+        return plain(f"$0 {sign} $1", reads=2)
+
+    return op(name, infer, in_float32(bind), versions=versions, lower=lower)
 
 
-def _rescaled(b: Binding, ufunc: Callable[..., Any]) -> Pair:
+def _rescaled(b: Binding | NodeSpec, ufunc: Callable[..., Any]) -> Pair:
     """Compares on a common scale of 1/256, in the reference's fixed-point arithmetic."""
     first, second = (_on_common_scale(b.input(i)) for i in (0, 1))
 
@@ -79,8 +91,8 @@ def _on_common_scale(x: TensorSpec) -> Callable[[Array], Array]:
     return lambda v: multiply_by_quantized_multiplier((v - x.zero_point) << 8, q, shift)
 
 
-def _logical(name: str, ufunc: Callable[..., Any], *more: DType) -> Registration:
-    """On bools; with `more` types bit by bit."""
+def _logical(name: str, ufunc: Callable[..., Any], sign: str, *more: DType) -> Registration:
+    """On bools; with `more` types bit by bit. `sign`: the operator in C."""
 
     def infer(node: NodeSpec) -> list[Shape]:
         arity(node, 2)
@@ -90,7 +102,8 @@ def _logical(name: str, ufunc: Callable[..., Any], *more: DType) -> Registration
         gives(node, a.dtype)
         return [broadcast_shape(node, a, b)]
 
-    return op(name, infer, partial(bind_ufunc, ufunc=ufunc), inplace=(0, 1))
+    lower = expression(f"$0 {sign} $1", reads=2)
+    return op(name, infer, partial(bind_ufunc, ufunc=ufunc), inplace=(0, 1), lower=lower)
 
 
 def _infer_not(node: NodeSpec) -> list[Shape]:
@@ -139,6 +152,16 @@ def _bind_compare(b: Binding) -> Run | None:
     return lambda: ufunc(_total_order(x0), _total_order(x1), out=y)
 
 
+_SIGNS = {"EQ": "==", "NE": "!=", "GE": ">=", "GT": ">", "LE": "<=", "LT": "<"}
+
+
+def _lower_compare(node: NodeSpec, capability: Capability) -> Lowered:
+    check(node, capability)
+    if node.options.get("compare_type") == _TOTAL_ORDER:
+        refuse("OPTION", "compare_type FLOAT_TOTAL_ORDER", "the order of C")
+    return plain(f"$0 {_SIGNS[_direction(node)]} $1", reads=2)
+
+
 def _total_order(x: Array) -> Array:
     """Integers in the order -NaN, -inf … -0, 0 … inf, NaN."""
     bits = x.view(f"i{x.itemsize}")
@@ -151,17 +174,17 @@ _compare: Bind = in_float32(_bind_compare)
 OPS: Mapping[str, Registration] = {
     r.name: r
     for r in (
-        _comparison("LESS", np.less, (1, 3)),
-        _comparison("LESS_EQUAL", np.less_equal, (1, 2)),
-        _comparison("GREATER", np.greater, (1, 2)),
-        _comparison("GREATER_EQUAL", np.greater_equal, (1, 3)),
-        _comparison("EQUAL", np.equal, (1, 5), equality=True),
-        _comparison("NOT_EQUAL", np.not_equal, (1, 4), equality=True),
-        _logical("LOGICAL_AND", np.logical_and),
-        _logical("LOGICAL_OR", np.logical_or),
-        op("LOGICAL_NOT", _infer_not, _bind_not, inplace=(0,)),
-        _logical("STABLEHLO_AND", np.bitwise_and, *INTEGERS),
-        _logical("STABLEHLO_OR", np.bitwise_or, *INTEGERS),
-        op("STABLEHLO_COMPARE", _infer_compare, _compare),
+        _comparison("LESS", np.less, "<", (1, 3)),
+        _comparison("LESS_EQUAL", np.less_equal, "<=", (1, 2)),
+        _comparison("GREATER", np.greater, ">", (1, 2)),
+        _comparison("GREATER_EQUAL", np.greater_equal, ">=", (1, 3)),
+        _comparison("EQUAL", np.equal, "==", (1, 5), equality=True),
+        _comparison("NOT_EQUAL", np.not_equal, "!=", (1, 4), equality=True),
+        _logical("LOGICAL_AND", np.logical_and, "&&"),
+        _logical("LOGICAL_OR", np.logical_or, "||"),
+        op("LOGICAL_NOT", _infer_not, _bind_not, inplace=(0,), lower=expression("!$0")),
+        _logical("STABLEHLO_AND", np.bitwise_and, "&", *INTEGERS),
+        _logical("STABLEHLO_OR", np.bitwise_or, "|", *INTEGERS),
+        op("STABLEHLO_COMPARE", _infer_compare, _compare, lower=_lower_compare),
     )
 }

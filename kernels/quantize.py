@@ -5,17 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from ._cast import bind_cast
 from ._check import arity, gives, scaled
 from ._elementwise import in_blocks, sequence, spread
+from ._lower import HALVES, check, f32, plain, refuse, through_table
 from ._lut import domain, map_values, saturate
 from ._quant import multiply_by_quantized_multiplier, quantize_multiplier
 from ._sparse import densify
-from ._widen import HALVES, in_float32
+from ._widen import in_float32
 from .api import Binding, NodeSpec, OpError, Registration, Run, Shape, TensorSpec, op, take
+from .device import Capability, Lowered, Map, Read
 from .types import Array, DType
 
 _SMALL = (DType.INT8, DType.UINT8, DType.INT16)
@@ -143,6 +146,55 @@ def _quantize_block(
     return run
 
 
+def _lower_quantize(node: NodeSpec, capability: Capability) -> Lowered:
+    check(node, capability)
+    x, y = node.input(0), node.outputs[0]
+    low, high = y.dtype.range()
+    if x.dtype.is_float:
+        # a float64 quotient, rounded to float32, is the one that IEEE 754 asks for
+        wide = "(f32)((f64)$0 / (f64)$1)" if capability.fp64 else "$0 / $1"
+        reads = (Read(0), *_scales(y))
+        return Lowered([Map(f"quantize({wide}, $2, {low}, {high})", reads, uses=("fixed",))])
+    if x.dtype is not DType.INT32:
+        return through_table(_requantized(domain(x.dtype), x, y))
+    q, shift = quantize_multiplier(x.scale / y.scale)
+    real = f"(i32)((u32)$0 - {x.zero_point & 0xFFFFFFFF}u)"
+    stored = f"(i64)multiply_quantized({real}, {q}, {shift}) + {y.zero_point}"
+    return plain(f"clamp_to({stored}, {low}, {high})", "fixed")
+
+
+def _scales(spec: TensorSpec) -> tuple[Read, Read]:
+    """Scale (float32) and zero point (int32) as constants that broadcast to the tensor."""
+    assert spec.quant is not None
+    if spec.quant.block_size:
+        refuse("QUANT", f"{spec.name!r} with scales for blocks", "one scale, or one for each index")
+    shape = [1] * spec.rank
+    if spec.quant.per_axis:
+        shape[spec.quant.axis] = spec.quant.scale.size
+    scale, zero = spec.quant.scale, spec.quant.zero_point
+    return (
+        Read(scale.astype(np.float32).reshape(shape)),
+        Read(zero.astype(np.int32).reshape(shape)),
+    )
+
+
+def _lower_dequantize(node: NodeSpec, capability: Capability) -> Lowered:
+    check(node, capability)
+    x = node.input(0)
+    if x.dtype in HALVES:
+        return plain("$0")
+    return Lowered([Map("(f32)($0 - $2) * $1", (Read(0), *_scales(x)))])
+
+
+def _lower_fake_quant(node: NodeSpec, capability: Capability) -> Lowered:
+    check(node, capability)
+    scale, bottom, top = _nudged(node)
+    nudged = f"(clamp_f32($0, {f32(bottom)}, {f32(top)}) - {f32(bottom)})"
+    inverse = f32(float(np.float32(1) / scale))
+    text = f"F_FLOOR({nudged} * {inverse} + 0.5f) * {f32(float(scale))} + {f32(bottom)}"
+    return plain(text, "arithmetic")
+
+
 # -- DEQUANTIZE and FAKE_QUANT
 
 
@@ -209,13 +261,19 @@ def _infer_fake_quant(node: NodeSpec) -> list[Shape]:
     return [x.shape]
 
 
-def _bind_fake_quant(b: Binding) -> Run | None:
-    """Quantises and dequantises; the range is moved so that zero is exact."""
-    low, high = np.float32(b.options.min), np.float32(b.options.max)
-    steps = np.float32((1 << int(b.options.num_bits)) - 1)
+def _nudged(node: NodeSpec | Binding) -> tuple[Any, float, float]:
+    """The step (float32) and both ends, moved so that zero is one of the steps."""
+    low, high = np.float32(node.options.min), np.float32(node.options.max)
+    steps = np.float32((1 << int(node.options.num_bits)) - 1)
     scale = (high - low) / steps
     zero = np.float32(math.floor(float(min(max(-low / scale, np.float32(0)), steps)) + 0.5))
-    bottom, top = np.array(-zero * scale), np.array((steps - zero) * scale)
+    return scale, float(-zero * scale), float((steps - zero) * scale)
+
+
+def _bind_fake_quant(b: Binding) -> Run | None:
+    """Quantises and dequantises; the range is moved so that zero is exact."""
+    scale, least, most = _nudged(b)
+    bottom, top = np.array(least, np.float32), np.array(most, np.float32)
     inverse, half = np.array(np.float32(1) / scale), np.array(0.5, np.float32)
 
     def make(x: Array, y: Array) -> Run:
@@ -266,6 +324,23 @@ def _infer_cast(node: NodeSpec) -> list[Shape]:
     return [node.input(0).shape]
 
 
+def _lower_cast(node: NodeSpec, capability: Capability) -> Lowered:
+    check(node, capability)
+    x, y = node.input(0).dtype, node.outputs[0].dtype
+    if y is DType.BOOL:
+        return plain("$0 != 0")
+    if not (x.is_float and y.is_integer):
+        return plain({DType.INT64: "(i64)$0", DType.UINT64: "(u64)$0"}.get(y, "$0"))
+    low, high = y.range()
+    nan = 0 if node.op == "STABLEHLO_CONVERT" else high
+    c_type = {DType.INT64: "i64", DType.UINT64: "u64", DType.UINT32: "u32"}.get(y, "i32")
+    least = {-(1 << 63): "(-9223372036854775807L - 1)", -(1 << 31): "(-2147483647 - 1)"}
+    ends = [least.get(v, f"{v}{'u' if c_type[0] == 'u' else ''}") for v in (low, high, nan)]
+    bottom, end = f32(low), f32(high + 1)  # powers of two, or 0
+    inside = f"$0 < {end} ? ($0 < {bottom} ? ({c_type}){ends[0]} : ({c_type})$0)"
+    return plain(f"$0 != $0 ? ({c_type}){ends[2]} : {inside} : ({c_type}){ends[1]}")
+
+
 _BIT_TYPES = tuple(d for d in _CASTABLE if d not in _PACKED)
 
 
@@ -310,17 +385,30 @@ def _bind_densify(b: Binding) -> Run | None:
 OPS: Mapping[str, Registration] = {
     r.name: r
     for r in (
-        op("QUANTIZE", _infer_quantize, in_float32(_bind_quantize), versions=(1, 6)),
-        op("DEQUANTIZE", _infer_dequantize, in_float32(_bind_dequantize), versions=(1, 9)),
+        op(
+            "QUANTIZE",
+            _infer_quantize,
+            in_float32(_bind_quantize),
+            versions=(1, 6),
+            lower=_lower_quantize,
+        ),
+        op(
+            "DEQUANTIZE",
+            _infer_dequantize,
+            in_float32(_bind_dequantize),
+            versions=(1, 9),
+            lower=_lower_dequantize,
+        ),
         op(
             "FAKE_QUANT",
             _infer_fake_quant,
             in_float32(_bind_fake_quant),
             versions=(1, 2),
             inplace=(0,),
+            lower=_lower_fake_quant,
         ),
-        op("CAST", _infer_cast, bind_cast, versions=(1, 9)),
-        op("STABLEHLO_CONVERT", _infer_cast, bind_cast),
+        op("CAST", _infer_cast, bind_cast, versions=(1, 9), lower=_lower_cast),
+        op("STABLEHLO_CONVERT", _infer_cast, bind_cast, lower=_lower_cast),
         op("BITCAST", _infer_bitcast, _bind_bitcast, inplace=(0,)),
         op("DENSIFY", _infer_densify, _bind_densify),
     )

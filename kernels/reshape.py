@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ._lower import view
 from ._shape import INDEX, known, like, reinterpret, same_quantization, size_of
 from .api import NodeSpec, OpError, Registration, Shape, TensorSpec, op, take
 
@@ -96,8 +97,10 @@ def _stablehlo_reshape(node: NodeSpec) -> list[Shape | None]:
 
 
 OPS: dict[str, Registration] = {
-    "RESHAPE": op("RESHAPE", _reshape, reinterpret, inplace=(0,)),
-    "SQUEEZE": op("SQUEEZE", _squeeze, reinterpret, versions=(1, 2), inplace=(0,)),
-    "EXPAND_DIMS": op("EXPAND_DIMS", _expand_dims, reinterpret, inplace=(0,)),
-    "STABLEHLO_RESHAPE": op("STABLEHLO_RESHAPE", _stablehlo_reshape, reinterpret, inplace=(0,)),
+    "RESHAPE": op("RESHAPE", _reshape, reinterpret, inplace=(0,), lower=view),
+    "SQUEEZE": op("SQUEEZE", _squeeze, reinterpret, versions=(1, 2), inplace=(0,), lower=view),
+    "EXPAND_DIMS": op("EXPAND_DIMS", _expand_dims, reinterpret, inplace=(0,), lower=view),
+    "STABLEHLO_RESHAPE": op(
+        "STABLEHLO_RESHAPE", _stablehlo_reshape, reinterpret, inplace=(0,), lower=view
+    ),
 }

@@ -9,8 +9,10 @@ import numpy as np
 from ._broadcast import broadcast_shape, collapse
 from ._check import INTEGERS, arity, gives, same_type
 from ._elementwise import in_blocks
+from ._lower import check
 from ._widen import FLOATS, in_float32
 from .api import Bind, Binding, NodeSpec, OpError, Registration, Run, Shape, TensorSpec, op, take
+from .device import Capability, Lowered, Map, Read
 from .types import Array, DType
 
 _ANY = tuple(d for d in DType if d not in (DType.RESOURCE, DType.VARIANT))
@@ -68,6 +70,16 @@ def _bind_select(b: Binding) -> Run | None:
         return in_blocks(b, (condition, first, second, y), _mix, (word,))
     (condition, first, second), flat = collapse(y.shape, condition, first, second)
     return _mix(condition, first, second, y.reshape(flat), b.scratch(condition.shape, word))
+
+
+def _lower_select(node: NodeSpec, capability: Capability) -> Lowered:
+    check(node, capability)
+    condition, y = node.input(0), node.outputs[0]
+    read = Read(0)
+    rows = condition.rank == 1 and y.rank > 1 and node.input(1).shape == y.shape
+    if rows and node.op == "SELECT":
+        read = Read(0, strides=(1, *(0 for _ in y.shape[1:])))
+    return Lowered([Map("$0 ? $1 : $2", (read, Read(1), Read(2)))])
 
 
 def _choose(condition: Array, a: Array, b: Array, y: Array) -> Run:
@@ -210,12 +222,12 @@ _bucketize: Bind = in_float32(_bind_bucketize)
 OPS: Mapping[str, Registration] = {
     r.name: r
     for r in (
-        op("SELECT", _infer_select, _bind_select, versions=(1, 4)),
-        op("SELECT_V2", _infer_select_v2, _bind_select, versions=(1, 2)),
+        op("SELECT", _infer_select, _bind_select, versions=(1, 4), lower=_lower_select),
+        op("SELECT_V2", _infer_select_v2, _bind_select, versions=(1, 2), lower=_lower_select),
         op("WHERE", _infer_where, _where, versions=(1, 2)),
         op("UNIQUE", _infer_unique, _unique),
         op("BUCKETIZE", _infer_bucketize, _bucketize),
         op("STABLEHLO_CLAMP", _infer_clamp, _clamp, inplace=(1,)),
-        op("STABLEHLO_SELECT", _infer_stablehlo_select, _bind_select),
+        op("STABLEHLO_SELECT", _infer_stablehlo_select, _bind_select, lower=_lower_select),
     )
 }

@@ -12,10 +12,12 @@ from ._check import COMPLEX, INTEGERS, WIDE_INTEGERS, elementwise, scaled, symme
 from ._elementwise import in_blocks, spread
 from ._inverse_sqrt import inverse_sqrt
 from ._logistic import bind_logistic
+from ._lower import Forms, Lower, check, plain, through_table
 from ._lut import domain, exactly, map_values, saturate, table_of
 from ._quant import multiply_by_quantized_multiplier, quantize_multiplier
 from ._widen import FLOATS, in_float32
 from .api import Binding, NodeSpec, OpError, Registration, Run, Shape, TensorSpec, op
+from .device import Capability, Fault, Lowered
 from .types import Array, DType
 
 _INTEGERS = (DType.INT32, DType.INT64, DType.INT16, DType.INT8)
@@ -35,6 +37,7 @@ def _quantized(node: NodeSpec | Binding) -> bool:
 def _row(
     name: str,
     make: Make | Callable[..., Any],
+    device: Forms | str,
     dtypes: tuple[DType, ...] = FLOATS,
     versions: tuple[int, int] = (1, 1),
     table: Table | None = None,
@@ -42,6 +45,7 @@ def _row(
     defined_from: str = "",
 ) -> Registration:
     """`make` is a ufunc or binds plain numbers; `table` gives all outputs of a quantised node.
+    `device` is the function of `$0` for a device, as `Forms` or of floats alone.
 
     With `defined_from`, quantised inputs below their zero point are an error of that text.
     """
@@ -66,7 +70,23 @@ def _row(
         run_plain: Run | None = make(b)
         return run_plain
 
-    return op(name, infer, in_float32(bind), versions=versions, inplace=(0,))
+    lower = _lower(device, table, defined_from)
+    return op(name, infer, in_float32(bind), versions=versions, inplace=(0,), lower=lower)
+
+
+def _lower(device: Forms | str, table: Table | None, defined_from: str) -> Lower:
+    forms = Forms(device) if isinstance(device, str) else device
+
+    def lower(node: NodeSpec, capability: Capability) -> Lowered:
+        check(node, capability)
+        x = node.input(0)
+        if table is not None and _quantized(node):
+            below = Fault(f"$0 < {x.zero_point}", f"{defined_from}: {x.name!r} holds one below it")
+            faults = (below,) if defined_from else ()
+            return through_table(table(x, node.outputs[0]), *faults)
+        return plain(forms.of(x))
+
+    return lower
 
 
 def _checked(b: Binding, run: Run, text: str) -> Run:
@@ -141,23 +161,35 @@ def _rsqrt_table(x: TensorSpec, y: TensorSpec) -> Array:
     return saturate(np.where(value == 0, y.dtype.range()[1], stored), y.dtype)
 
 
+_ABS = Forms("F_ABS($0)", "$0 < 0 ? (TYPE)((WRAP)0 - (WRAP)$0) : $0")
+_NEGATIVE = Forms("-$0", "(TYPE)((WRAP)0 - (WRAP)$0)")
+_SQUARE = Forms("$0 * $0", "(TYPE)((WRAP)$0 * (WRAP)$0)")
+_SIGN = Forms("$0 > 0 ? 1 : $0 < 0 ? -1 : $0 == 0 ? 0 : $0", "($0 > 0) - ($0 < 0)")
 _SIGNED = (*FLOATS, *_INTEGERS)
 
 OPS: Mapping[str, Registration] = {
     r.name: r
     for r in (
-        _row("ABS", np.abs, (*FLOATS, DType.INT32, DType.INT64, DType.INT16), (1, 5), _abs_table),
-        _row("NEG", np.negative, (*_SIGNED, *COMPLEX)),
-        _row("SQUARE", np.square, (*FLOATS, *WIDE_INTEGERS, *COMPLEX)),
-        _row("SIGN", np.sign, _SIGNED, (1, 2)),
-        _row("FLOOR", np.floor),
-        _row("CEIL", np.ceil),
-        _row("ROUND", np.rint),
-        _row("EXP", np.exp, FLOATS, (1, 2), _exp_table),
-        _row("LOG", np.log, FLOATS, (1, 2), _log_table),
+        _row(
+            "ABS",
+            np.abs,
+            _ABS,
+            (*FLOATS, DType.INT32, DType.INT64, DType.INT16),
+            (1, 5),
+            _abs_table,
+        ),
+        _row("NEG", np.negative, _NEGATIVE, (*_SIGNED, *COMPLEX)),
+        _row("SQUARE", np.square, _SQUARE, (*FLOATS, *WIDE_INTEGERS, *COMPLEX)),
+        _row("SIGN", np.sign, _SIGN, _SIGNED, (1, 2)),
+        _row("FLOOR", np.floor, "F_FLOOR($0)"),
+        _row("CEIL", np.ceil, "F_CEIL($0)"),
+        _row("ROUND", np.rint, "F_RINT($0)"),
+        _row("EXP", np.exp, "F_EXP($0)", FLOATS, (1, 2), _exp_table),
+        _row("LOG", np.log, "F_LOG($0)", FLOATS, (1, 2), _log_table),
         _row(
             "SQRT",
             np.sqrt,
+            "F_SQRT($0)",
             FLOATS,
             (1, 2),
             _sqrt_table,
@@ -166,22 +198,23 @@ OPS: Mapping[str, Registration] = {
         _row(
             "RSQRT",
             _make_rsqrt,
+            "1 / F_SQRT($0)",
             FLOATS,
             (1, 3),
             _rsqrt_table,
             defined_from="Rsqrt is only defined for positive values",
         ),
-        _row("SIN", np.sin, FLOATS, (1, 2)),
-        _row("COS", np.cos, FLOATS, (1, 2)),
-        _row("STABLEHLO_ABS", np.abs, _SIGNED),
-        _row("STABLEHLO_NEGATE", np.negative, (*FLOATS, *INTEGERS, *COMPLEX)),
-        _row("STABLEHLO_LOGISTIC", bind_logistic),
-        _row("STABLEHLO_COSINE", np.cos, (*FLOATS, *COMPLEX)),
-        _row("STABLEHLO_EXPONENTIAL", np.exp, (*FLOATS, *COMPLEX)),
-        _row("STABLEHLO_FLOOR", np.floor),
-        _row("STABLEHLO_LOG", np.log, (*FLOATS, *COMPLEX)),
-        _row("STABLEHLO_RSQRT", _make_rsqrt, (*FLOATS, *COMPLEX)),
-        _row("STABLEHLO_TANH", np.tanh, (*FLOATS, *COMPLEX)),
-        _row("STABLEHLO_CBRT", np.cbrt),
+        _row("SIN", np.sin, "F_SIN($0)", FLOATS, (1, 2)),
+        _row("COS", np.cos, "F_COS($0)", FLOATS, (1, 2)),
+        _row("STABLEHLO_ABS", np.abs, _ABS, _SIGNED),
+        _row("STABLEHLO_NEGATE", np.negative, _NEGATIVE, (*FLOATS, *INTEGERS, *COMPLEX)),
+        _row("STABLEHLO_LOGISTIC", bind_logistic, "1 / (1 + F_EXP(-$0))"),
+        _row("STABLEHLO_COSINE", np.cos, "F_COS($0)", (*FLOATS, *COMPLEX)),
+        _row("STABLEHLO_EXPONENTIAL", np.exp, "F_EXP($0)", (*FLOATS, *COMPLEX)),
+        _row("STABLEHLO_FLOOR", np.floor, "F_FLOOR($0)"),
+        _row("STABLEHLO_LOG", np.log, "F_LOG($0)", (*FLOATS, *COMPLEX)),
+        _row("STABLEHLO_RSQRT", _make_rsqrt, "1 / F_SQRT($0)", (*FLOATS, *COMPLEX)),
+        _row("STABLEHLO_TANH", np.tanh, "F_TANH($0)", (*FLOATS, *COMPLEX)),
+        _row("STABLEHLO_CBRT", np.cbrt, "F_CBRT($0)"),
     )
 }

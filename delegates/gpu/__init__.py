@@ -1,0 +1,1 @@
+"""What the delegates for CUDA and OpenCL share: fusion, memory, recording, built programs."""

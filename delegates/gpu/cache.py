@@ -1,0 +1,66 @@
+"""The disk cache of built programs."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+VARIABLE = "LITEDELEGATE_CACHE"
+
+
+class ProgramCache:
+    """Built programs by what they were built from: one file for each, written whole or not at all.
+
+    The folder is `folder`, else that of the environment's LITEDELEGATE_CACHE, else
+    `litedelegate/programs` in the user's cache folder; an empty LITEDELEGATE_CACHE turns it off.
+    `hits` and `misses` count this process's look-ups.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
+        self.folder = Path(folder) if folder is not None else _default_folder()
+        self.hits = self.misses = 0
+
+    def path(self, parts: Sequence[str]) -> Path | None:
+        """Where a program of these parts is kept: source, options, device, versions."""
+        if self.folder is None:
+            return None
+        # lengths keep two lists of parts apart that join to one text
+        text = "".join(f"{len(p)}:{p}" for p in parts)
+        return self.folder / hashlib.sha256(text.encode()).hexdigest()
+
+    def get(self, parts: Sequence[str]) -> bytes | None:
+        path = self.path(parts)
+        try:
+            found = path.read_bytes() if path is not None else None
+        except OSError:
+            found = None
+        if found is None:
+            self.misses += 1
+        else:
+            self.hits += 1
+        return found
+
+    def put(self, parts: Sequence[str], binary: bytes) -> None:
+        """Keeps a program; where the folder cannot be written, it is built anew next time."""
+        path = self.path(parts)
+        if path is None:
+            return
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle, name = tempfile.mkstemp(dir=path.parent)
+            with os.fdopen(handle, "wb") as file:
+                file.write(binary)
+            os.replace(name, path)
+        except OSError:
+            self.folder = None
+
+
+def _default_folder() -> Path | None:
+    given = os.environ.get(VARIABLE)
+    if given is not None:
+        return Path(given) if given else None
+    base = os.environ.get("LOCALAPPDATA" if os.name == "nt" else "XDG_CACHE_HOME")
+    return Path(base or Path.home() / ".cache") / "litedelegate" / "programs"

@@ -1,0 +1,75 @@
+"""The delegate that backends derive from: they bring a `Device`, it does the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ...kernels.api import Node, Registration, Tensor, Unsupported
+from ...kernels.device import Lowered
+from ...kernels.types import Array
+from ...runtime.delegate import Kernel, Partition
+from ...runtime.simple_delegate import SimpleDelegate
+from .device import Device
+from .fuse import Item
+from .plan import Plan
+
+
+class GpuDelegate(SimpleDelegate):
+    """Takes every node whose op has a device form that fits the device.
+
+    Check is build: what `lower` gives is what runs.
+    """
+
+    def __init__(self, name: str, device: Device) -> None:
+        self.name = name
+        self.device = device
+
+    def lower(self, node: Node, registration: Registration) -> Lowered:
+        if registration.lower is None:
+            raise Unsupported("OP", f"got {node.op}; it has no device form")
+        spec = node.spec
+        if registration.infer is not None and None in registration.infer(spec):
+            raise Unsupported("DYNAMIC", "got an output whose shape depends on values")
+        lowered: Lowered = registration.lower(spec, self.device.capability)
+        return lowered
+
+    def build(self, partition: Partition) -> Kernel:
+        return _PlanKernel(self.device, partition, fuse=True)
+
+    def build_unfused(self, partition: Partition) -> Kernel:
+        return _PlanKernel(self.device, partition, fuse=False)
+
+
+class _PlanKernel(Kernel):
+    """A partition as a `Plan`."""
+
+    def __init__(self, device: Device, partition: Partition, fuse: bool) -> None:
+        items = [
+            Item(
+                node.spec,
+                [-1 if t is None else t.index for t in node.inputs],
+                [t.index for t in node.outputs],
+                partition.claims[node.index],
+            )
+            for node in partition.nodes
+        ]
+        self._partition = partition
+        inputs = [t.index for t in partition.inputs]
+        self._plan = Plan(device, items, inputs, [t.index for t in partition.outputs], fuse)
+        self.launches = self._plan.kernels
+        self._inputs: Mapping[int, Array] = {}
+        self._outputs: Mapping[int, Array] = {}
+
+    def attach(self) -> None:
+        self._inputs = {t.index: _array(t) for t in self._partition.inputs}
+        self._outputs = {t.index: _array(t) for t in self._partition.outputs}
+
+    def invoke(self) -> None:
+        self._plan.run(self._inputs, self._outputs)
+
+
+def _array(tensor: Tensor) -> Array:
+    array = tensor.array
+    if not array.flags.c_contiguous:
+        raise ValueError(f"the memory of {tensor.name!r} is not contiguous")
+    return array

@@ -1,0 +1,401 @@
+"""From the steps of `lower` to kernel text: loads, stores, and chains of maps on their values."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ...kernels.device import Capability, Kernel, Map, text
+from ...kernels.types import DType
+
+Strides = tuple[int, ...]
+
+_STORED = {
+    DType.FLOAT32: "f32",
+    DType.FLOAT16: "u16",
+    DType.BFLOAT16: "u16",
+    DType.FLOAT64: "f64",
+    DType.BOOL: "u8",
+    DType.INT8: "i8",
+    DType.UINT8: "u8",
+    DType.INT16: "i16",
+    DType.UINT16: "u16",
+    DType.INT32: "i32",
+    DType.UINT32: "u32",
+    DType.INT64: "i64",
+    DType.UINT64: "u64",
+    DType.INT4: "i8",
+    DType.INT2: "i8",
+    DType.UINT4: "u8",
+}
+_COMPUTED = {
+    DType.FLOAT32: "f32",
+    DType.FLOAT16: "f32",
+    DType.BFLOAT16: "f32",
+    DType.FLOAT64: "f64",
+    DType.UINT32: "u32",
+    DType.INT64: "i64",
+    DType.UINT64: "u64",
+}
+TAKEN = frozenset(_STORED)
+_BFLOAT16 = """
+DEVICE u16 to_bfloat16(f32 v)
+{
+    u32 bits = AS_U32(v);
+    if (v != v)
+        return (u16)((bits >> 16) & 0x8000u | 0x7FC0u);
+    return (u16)((bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16);
+}
+"""
+
+
+def computed(dtype: DType) -> str:
+    """C type in which values of `dtype` are computed."""
+    return _COMPUTED.get(dtype, "i32")
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A tensor as a kernel's argument: `key` says which, `shape` how it is indexed."""
+
+    key: int
+    dtype: DType
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Mapped:
+    """A `Map` with its operands; `value` is the read that comes from the step before, if any."""
+
+    step: Map
+    reads: tuple[Operand | None, ...]
+    tables: tuple[Operand, ...]
+    output: Operand
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Bodied:
+    """A `Kernel` with its operands."""
+
+    step: Kernel
+    reads: tuple[Operand, ...]
+    tables: tuple[Operand, ...]
+    output: Operand
+
+
+@dataclass(slots=True)
+class Text:
+    """A kernel: its text with NAME for its name, and which tensors its arguments are."""
+
+    source: str
+    args: tuple[int, ...]
+    grid: tuple[int, ...]
+    group: tuple[int, ...] | None
+    uses: tuple[str, ...]
+    status: bool
+    name: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.name = "k" + hashlib.sha256(self.source.encode()).hexdigest()[:16]
+
+
+def program(texts: Sequence[Text]) -> str:
+    """The text of a program of all distinct kernels."""
+    uses = dict.fromkeys(u for t in texts for u in t.uses)
+    parts = [_BFLOAT16, *(text(u) for u in uses)]
+    parts += {t.name: t.source.replace("KERNEL_NAME", t.name) for t in texts}.values()
+    return "\n".join(parts)
+
+
+def render(
+    first: Mapped | Bodied, rest: Sequence[Mapped], capability: Capability, slots: Sequence[int]
+) -> Text:
+    """One kernel for a step and the maps that follow on its values.
+
+    `slots` number the faults of all maps in order.
+    """
+    return _Writer(capability, slots).write(first, rest)
+
+
+class _Writer:
+    def __init__(self, capability: Capability, slots: Sequence[int]) -> None:
+        self.capability = capability
+        self.slots = iter(slots)
+        self.status = False
+        self.pointers: dict[tuple[int, bool], tuple[str, DType]] = {}
+        self.uses: dict[str, None] = {}
+        self.count = 0
+
+    def pointer(self, operand: Operand, written: bool = False) -> str:
+        key = (operand.key, written)
+        if key not in self.pointers:
+            self.pointers[key] = f"p{len(self.pointers)}", operand.dtype
+        return self.pointers[key][0]
+
+    def fresh(self) -> str:
+        self.count += 1
+        return f"t{self.count}"
+
+    def write(self, first: Mapped | Bodied, rest: Sequence[Mapped]) -> Text:
+        if isinstance(first, Mapped):
+            body, grid, group = self.map_body(first, rest)
+        else:
+            body, grid, group = self.kernel_body(first, rest)
+        parameters = ", ".join(
+            f"{'GLOBAL' if written else 'CONST_ARG'} {_STORED[dtype]}* RESTRICT {name}"
+            for (_, written), (name, dtype) in self.pointers.items()
+        )
+        if self.status:
+            parameters += ", GLOBAL i32* status"
+        source = body.replace("PARAMETERS", parameters)
+        args = tuple(key for key, _ in self.pointers)
+        return Text(source, args, grid, group, tuple(self.uses), self.status)
+
+    # -- values
+
+    def load(self, operand: Operand, index: str) -> str:
+        p = self.pointer(operand)
+        match operand.dtype:
+            case DType.FLOAT16:
+                return f"LOAD_HALF({p}, {index})"
+            case DType.BFLOAT16:
+                return f"AS_F32((u32){p}[{index}] << 16)"
+        return f"({computed(operand.dtype)}){p}[{index}]"
+
+    def store(self, operand: Operand, index: str, value: str) -> str:
+        p = self.pointer(operand, written=True)
+        match operand.dtype:
+            case DType.FLOAT16:
+                return f"STORE_HALF({p}, {index}, {value});"
+            case DType.BFLOAT16:
+                return f"{p}[{index}] = to_bfloat16({value});"
+            case DType.BOOL:
+                return f"{p}[{index}] = ({value}) != 0;"
+        return f"{p}[{index}] = ({_STORED[operand.dtype]})({value});"
+
+    def narrowed(self, dtype: DType, value: str) -> str:
+        """The value as it would be after storing and loading; halves keep their digits."""
+        if dtype is DType.BOOL:
+            return f"({value}) != 0"
+        if computed(dtype) == "i32" and dtype is not DType.INT32:
+            return f"(i32)({_STORED[dtype]})({value})"
+        return value
+
+    def evaluate(self, mapped: Mapped, value: str | None, index: str, places: list[str]) -> str:
+        """Lines that leave the value of a map in the variable `self.last`.
+
+        `places`: the index of each read.
+        """
+        lines, names = [], []
+        for operand, place in zip(mapped.reads, places, strict=True):
+            if operand is None:
+                assert value is not None
+                names.append(value)
+                continue
+            name = self.fresh()
+            lines.append(f"const {computed(operand.dtype)} {name} = {self.load(operand, place)};")
+            names.append(name)
+        tables = [self.pointer(t) for t in mapped.tables]
+        for fault in mapped.step.faults:
+            condition = _substitute(fault.condition, names, tables, index)
+            self.status = True
+            lines.append(f"if ({condition}) RAISE(status + {next(self.slots)});")
+        self.uses.update(dict.fromkeys(mapped.step.uses))
+        expression = _substitute(mapped.step.expression, names, tables, index)
+        dtype = mapped.output.dtype
+        self.last = self.fresh()
+        lines.append(f"const {computed(dtype)} {self.last} = {self.narrowed(dtype, expression)};")
+        return " ".join(lines)
+
+    def chain(self, value: str, rest: Sequence[Mapped], out: Operand, index: str) -> str:
+        """Lines from a value to its store, by way of all maps."""
+        self.last = value
+        lines = []
+        place = index
+        for mapped in rest:
+            places = [
+                "" if o is None else _index(mapped.shape, *_strides(mapped, i), index)
+                for i, o in enumerate(mapped.reads)
+            ]
+            lines.append(self.evaluate(mapped, self.last, index, places))
+            out = mapped.output
+            if mapped.step.strides is not None:
+                place = _index(mapped.shape, mapped.step.strides, mapped.step.offset, index)
+        lines.append(self.store(out, place, self.last))
+        return " ".join(lines)
+
+    # -- bodies
+
+    def map_body(
+        self, first: Mapped, rest: Sequence[Mapped]
+    ) -> tuple[str, tuple[int, ...], tuple[int, ...] | None]:
+        size = math.prod(first.shape)
+        reads = [_strides(first, i) for i in range(len(first.reads))]
+        ends = [m for m in (first, *rest) if m.step.strides is not None]
+        out = (ends[-1].step.strides or (), ends[-1].step.offset) if ends else None
+        rows = self._rows(first, rest, reads, out)
+        if rows is None:
+            places = [_index(first.shape, s, o, "i") for s, o in reads]
+            lines = [self.evaluate(first, None, "i", places)]
+            place = "i" if out is None or rest else _index(first.shape, out[0], out[1], "i")
+            if rest:
+                lines.append(self.chain(self.last, rest, first.output, "i"))
+            else:
+                lines.append(self.store(first.output, place, self.last))
+            block = self._block(size)
+            body = f"""\
+KERNEL void KERNEL_NAME(PARAMETERS)
+{{
+    const i32 begin = GID0 * {block};
+    const i32 end = begin + {block} < {size} ? begin + {block} : {size};
+    for (i32 i = begin; i < end; i++) {{
+        {" ".join(lines)}
+    }}
+}}
+"""
+            return body, (-(-size // block),), None
+        return rows
+
+    def _block(self, size: int) -> int:
+        """Elements for each work-item: one on a GPU, a share that vectors fill on a CPU."""
+        if self.capability.kind == "gpu":
+            return 1
+        share = -(-size // (4 * self.capability.compute_units))
+        return max(256, -(-share // 64) * 64)
+
+    def _rows(
+        self,
+        first: Mapped,
+        rest: Sequence[Mapped],
+        reads: list[tuple[Strides, int]],
+        out: tuple[Strides, int] | None,
+    ) -> tuple[str, tuple[int, ...], tuple[int, ...] | None] | None:
+        """On a CPU, a loop over rows and one along each, whose indices need no division."""
+        if self.capability.kind == "gpu" or rest:
+            return None
+        dense = _row_major(first.shape)
+        target = (dense, 0) if out is None else out
+        shape, strides = _collapse(first.shape, [s for s, _ in (*reads, target)])
+        if len(shape) < 2 or shape[-1] < 8:
+            return None
+        inner, outer = shape[-1], math.prod(shape[:-1])
+        names = [f"b{k}" for k in range(len(strides))]
+        offsets = [o for _, o in (*reads, target)]
+        bases = " ".join(
+            f"const i32 {n} = {_index(shape[:-1], s[:-1], o, 'r')};"
+            for n, s, o in zip(names, strides, offsets, strict=True)
+        )
+        places = [
+            n if not s[-1] else f"{n} + j" if s[-1] == 1 else f"{n} + j * {s[-1]}"
+            for n, s in zip(names, strides, strict=True)
+        ]
+        line = self.evaluate(first, None, "i", places[:-1])
+        store = self.store(first.output, places[-1], self.last)
+        share = max(1, -(-outer // (4 * self.capability.compute_units)))
+        share = max(share, min(outer, -(-256 // inner)))
+        body = f"""\
+KERNEL void KERNEL_NAME(PARAMETERS)
+{{
+    const i32 begin = GID0 * {share};
+    const i32 end = begin + {share} < {outer} ? begin + {share} : {outer};
+    for (i32 r = begin; r < end; r++) {{
+        {bases}
+        for (i32 j = 0; j < {inner}; j++) {{
+            const i32 i = r * {inner} + j;
+            {line} {store}
+        }}
+    }}
+}}
+"""
+        return body, (-(-outer // share),), None
+
+    def kernel_body(
+        self, first: Bodied, rest: Sequence[Mapped]
+    ) -> tuple[str, tuple[int, ...], tuple[int, ...] | None]:
+        step = first.step
+        macros = dict(step.defines)
+        for k, operand in enumerate(first.reads):
+            macros[f"IN{k}"] = self.pointer(operand)
+            macros[f"LOAD{k}(at)"] = self.load(operand, "(at)")
+        self.uses.update(dict.fromkeys(step.uses))
+        result = computed(step.result or first.output.dtype)
+        tables = [self.pointer(t) for t in first.tables]
+        stored = self.narrowed(first.output.dtype, _substitute(step.store, ["raw"], tables, "i"))
+        value = f"const {computed(first.output.dtype)} out = {stored};"
+        lines = self.chain("out", rest, first.output, "i")
+        macros["STORE(at, value)"] = (
+            f"do {{ const i32 i = (at); const {result} raw = (value); {value} {lines} }} while (0)"
+        )
+        opened = "".join(f"#define {k} {v}\n" for k, v in macros.items())
+        closed = "".join(f"#undef {k.partition('(')[0]}\n" for k in macros)
+        return f"{opened}{text(step.file)}{closed}", step.grid, step.group
+
+
+def _substitute(expression: str, names: Sequence[str], tables: Sequence[str], index: str) -> str:
+    expression = re.sub(r"\$(\d+)", lambda m: names[int(m[1])], expression)
+    expression = re.sub(r"@(\d+)", lambda m: tables[int(m[1])], expression)
+    return f"({expression})".replace("#", f"({index})")
+
+
+def _strides(mapped: Mapped, i: int) -> tuple[Strides, int]:
+    """Strides and offset of read `i` along the map's shape."""
+    read, operand = mapped.step.reads[i], mapped.reads[i]
+    if read.strides is not None:
+        return read.strides, read.offset
+    assert operand is not None
+    return broadcast_strides(operand.shape, mapped.shape), 0
+
+
+def _row_major(shape: tuple[int, ...]) -> Strides:
+    strides, step = [], 1
+    for d in reversed(shape):
+        strides.append(step)
+        step *= d
+    return tuple(reversed(strides))
+
+
+def broadcast_strides(shape: tuple[int, ...], target: tuple[int, ...]) -> Strides:
+    """Strides of a row-major tensor that broadcasts, right-aligned, to `target`."""
+    extra = len(shape) - len(target)
+    if extra > 0:  # leading ones
+        shape = shape[extra:]
+    own = [0 if d == 1 else s for d, s in zip(shape, _row_major(shape), strict=True)]
+    return (*(0 for _ in target[len(own) :]), *own)
+
+
+def _collapse(
+    shape: tuple[int, ...], strides: Sequence[Strides]
+) -> tuple[tuple[int, ...], list[Strides]]:
+    """Fewest dimensions in which all strides still hold."""
+    dims: list[int] = []
+    kept: list[list[int]] = [[] for _ in strides]
+    for axis, d in enumerate(shape):
+        if d == 1:
+            continue
+        if dims and all(k[-1] == s[axis] * d for k, s in zip(kept, strides, strict=True)):
+            dims[-1] *= d
+            for k, s in zip(kept, strides, strict=True):
+                k[-1] = s[axis]
+            continue
+        dims.append(d)
+        for k, s in zip(kept, strides, strict=True):
+            k.append(s[axis])
+    return tuple(dims), [tuple(k) for k in kept]
+
+
+def _index(shape: tuple[int, ...], strides: Strides, offset: int, i: str) -> str:
+    """Text of the element that flat index `i` of `shape` reads."""
+    dims, (kept,) = _collapse(shape, [strides])
+    terms, below = [str(offset)] if offset else [], 1
+    for axis in range(len(dims) - 1, -1, -1):
+        if kept[axis]:
+            term = i if below == 1 else f"({i} / {below})"
+            if axis:
+                term = f"({term} % {dims[axis]})"
+            terms.append(term if kept[axis] == 1 else f"{term} * {kept[axis]}")
+        below *= dims[axis]
+    return " + ".join(terms) or "0"

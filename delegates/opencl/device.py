@@ -1,0 +1,159 @@
+"""PyOpenCL as a `Device`."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from functools import partial
+from importlib.resources import files
+from typing import Any
+
+from ...kernels.api import Run
+from ...kernels.device import Capability
+from ...kernels.types import Array
+from ...runtime.delegate import BuildError, Unavailable
+from ..gpu.cache import ProgramCache
+from ..gpu.device import Launch
+from .find import find, library
+
+# a driver can be there and its compiler not know the CPU
+_TRIVIAL = "kernel void k(global int* p) { *p = 1; }"
+# what PoCL's compiler takes, and only on a machine with the instruction
+_DOT4 = """kernel void k(global int16* p, int a)
+{ *p = __builtin_ia32_vpdpbusd512(*p, (int16)(a), *p); }"""
+
+
+class OpenCLDevice:
+    """One OpenCL device, with a context and an in-order queue."""
+
+    def __init__(self, device: Any = None, cache: ProgramCache | None = None) -> None:
+        """`device`: a `pyopencl.Device`, an index or a part of a name; see `find`."""
+        self._cl = cl = library()
+        self.device = device if isinstance(device, cl.Device) else find(device)
+        self.cache = cache if cache is not None else ProgramCache()
+        self._context = cl.Context([self.device])
+        self._queue = cl.CommandQueue(self._context)
+        self.alignment = max(self.device.mem_base_addr_align // 8, 64)
+        fault = self._fault(_TRIVIAL)
+        if fault:
+            raise Unavailable(f"{self.name} does not build even an empty kernel: {fault}")
+        self.prelude = files(__package__).joinpath("prelude.h").read_text("utf-8")
+        self.capability = self._read_capability()
+        # an a * b + c may be contracted; never fast-relaxed-math, with which x != x is false
+        self._options = ["-cl-mad-enable"]
+        if self.device.single_fp_config & cl.device_fp_config.CORRECTLY_ROUNDED_DIVIDE_SQRT:
+            self._options.append("-cl-fp32-correctly-rounded-divide-sqrt")
+        if self.capability.dot4:
+            self._options.append("-DHAS_DOT4")
+
+    @property
+    def name(self) -> str:
+        return f"{self.device.name.strip()} ({self.device.platform.name.strip()})"
+
+    def _read_capability(self) -> Capability:
+        d, cl = self.device, self._cl
+        cpu = bool(d.type & cl.device_type.CPU)
+        extensions = d.extensions.split()
+        return Capability(
+            name=d.name.strip(),
+            kind="cpu" if cpu else "gpu",
+            compute_units=d.max_compute_units,
+            vector_width=max(1, d.native_vector_width_float),
+            fp16="cl_khr_fp16" in extensions,
+            fp64="cl_khr_fp64" in extensions,
+            dot4=cpu and not self._fault(_DOT4),
+            local_memory=d.local_mem_size,
+            work_group=d.max_work_group_size,
+        )
+
+    def _fault(self, source: str) -> str:
+        """What the compiler says of a text that it does not take; "" where it does."""
+        parts = ["probe", source, *self._key()]
+        known = self.cache.get(parts)
+        if known is None:
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", self._cl.CompilerWarning)
+                    self._cl.Program(self._context, source).build(cache_dir=False)
+                known = b""
+            except self._cl.Error as e:
+                known = str(e).encode()
+            self.cache.put(parts, known)
+        return known.decode()
+
+    def _key(self) -> list[str]:
+        """What a built program depends on beside its text and options."""
+        d = self.device
+        p = d.platform
+        versions = (p.name, p.version, d.name, d.version, d.driver_version, self._cl.VERSION_TEXT)
+        return [*versions, str(d.vendor_id)]
+
+    # -- memory
+
+    def allocate(self, nbytes: int) -> Any:
+        cl = self._cl
+        try:
+            return cl.Buffer(self._context, cl.mem_flags.READ_WRITE, nbytes)
+        except (cl.MemoryError, cl.LogicError) as e:
+            raise MemoryError(f"{self.name} has no {nbytes:,} bytes: {e}") from e
+
+    def view(self, buffer: Any, offset: int, nbytes: int) -> Any:
+        return buffer.get_sub_region(offset, nbytes)
+
+    def upload(self, buffer: Any, array: Array) -> None:
+        self._cl.enqueue_copy(self._queue, buffer, array, is_blocking=False)
+
+    def download(self, buffer: Any, array: Array) -> None:
+        self._cl.enqueue_copy(self._queue, array, buffer, is_blocking=False)
+
+    # -- programs
+
+    def build(self, source: str, names: Sequence[str]) -> Mapping[str, Any]:
+        program = self._program(f"{self.prelude}\n{source}")
+        return {name: partial(self._cl.Kernel, program, name) for name in names}
+
+    def _program(self, source: str) -> Any:
+        cl = self._cl
+        parts = [source, *self._options, *self._key()]
+        binary = self.cache.get(parts)
+        if binary is not None:
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", cl.CompilerWarning)
+                    built = cl.Program(self._context, [self.device], [binary])
+                    return built.build(self._options)
+            except cl.Error:  # damaged, or of a driver that hides its version: built anew
+                binary = None
+        program = cl.Program(self._context, source)
+        try:
+            with warnings.catch_warnings():  # Intel's compiler says "done" on each build
+                warnings.simplefilter("ignore", cl.CompilerWarning)
+                # PyOpenCL's own cache would not see the driver's version
+                program.build(self._options, cache_dir=False)
+        except cl.Error as e:
+            raise BuildError(f"{self.name} does not build the kernels: {e}") from e
+        self.cache.put(parts, program.get_info(cl.program_info.BINARIES)[0])
+        return program
+
+    # -- running
+
+    def record(self, launches: Sequence[Launch]) -> Run:
+        """A flat list of calls: arguments are set now, once, on a kernel object for each launch."""
+        calls = []
+        enqueue, queue = self._cl.enqueue_nd_range_kernel, self._queue
+        for launch in launches:
+            kernel = launch.kernel()
+            kernel.set_args(*launch.args)
+            group = launch.group
+            if group is None and self.capability.kind == "cpu":
+                group = (1,) * len(launch.grid)
+            calls.append(partial(enqueue, queue, kernel, launch.grid, group))
+
+        def replay() -> None:
+            for call in calls:
+                call()
+
+        return replay
+
+    def synchronise(self) -> None:
+        self._queue.finish()

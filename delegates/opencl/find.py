@@ -1,0 +1,79 @@
+"""Finds the library and the device, or says what was looked for, where, and what helps."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from ...runtime.delegate import Unavailable
+
+VARIABLE = "LITEDELEGATE_OPENCL_DEVICE"
+_ICD_FOLDER = "/etc/OpenCL/vendors"
+
+
+def library() -> Any:
+    """The module `pyopencl`. Unavailable where it is not installed or does not load."""
+    try:
+        import pyopencl
+    except ImportError as e:
+        raise Unavailable(
+            f"the OpenCL delegate needs PyOpenCL, which does not load here ({e}): "
+            "pip install 'litedelegate[opencl]', or 'litedelegate[cpu]', which brings a driver "
+            "for the CPU along"
+        ) from e
+    return pyopencl
+
+
+def devices() -> list[Any]:
+    """All devices of all drivers: GPUs and accelerators first. Unavailable where there is none."""
+    cl = library()
+    try:
+        platforms = cl.get_platforms()
+    except cl.Error as e:
+        raise Unavailable(f"{_no_driver()} (the loader says: {e})") from e
+    found, empty = [], []
+    for platform in platforms:
+        try:
+            found += platform.get_devices()
+        except cl.Error as e:
+            empty.append(f"{platform.name.strip()}: {e}")
+    if not found:
+        raise Unavailable(
+            _no_driver() + (f" Drivers without one: {'; '.join(empty)}" * bool(empty))
+        )
+    return sorted(found, key=lambda d: bool(d.type & cl.device_type.CPU))
+
+
+def _no_driver() -> str:
+    folder = os.environ.get("OCL_ICD_VENDORS")
+    where = f"OCL_ICD_VENDORS={folder}" if folder else f"{_ICD_FOLDER} and beside PyOpenCL"
+    return (
+        f"there is no OpenCL device: drivers (*.icd files) were looked for in {where}. Install the "
+        "driver of your device, or pip install 'litedelegate[cpu]' for one on the CPU (PoCL)."
+    )
+
+
+def find(wanted: str | int | None = None) -> Any:
+    """The device of that index or name in `devices()`; without one, that of the environment's
+    LITEDELEGATE_OPENCL_DEVICE, else the first.
+
+    A name is any part of the device's or its driver's name, in any case. Unavailable where no
+    device fits: the text lists those that there are.
+    """
+    source = "device"
+    if wanted is None:
+        wanted, source = os.environ.get(VARIABLE) or None, VARIABLE
+    found = devices()
+    if wanted is None:
+        return found[0]
+    if str(wanted).isdecimal():
+        if int(wanted) < len(found):
+            return found[int(wanted)]
+    else:
+        for device in found:
+            if str(wanted).lower() in f"{device.name} {device.platform.name}".lower():
+                return device
+    there = "; ".join(
+        f"{i}: {d.name.strip()} ({d.platform.name.strip()})" for i, d in enumerate(found)
+    )
+    raise Unavailable(f"no OpenCL device fits {source} {wanted!r}; there are {there}")

@@ -1,0 +1,69 @@
+/* The vocabulary of kernels/device in OpenCL C 1.2 and later. */
+typedef float f32;
+typedef char i8;
+typedef uchar u8;
+typedef short i16;
+typedef ushort u16;
+typedef int i32;
+typedef uint u32;
+typedef long i64;
+typedef ulong u64;
+#ifdef cl_khr_fp64
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+typedef double f64;
+#endif
+
+#define KERNEL __kernel
+#define DEVICE static inline
+#define GLOBAL __global
+#define CONST_ARG __global const
+#define LOCAL __local
+#define RESTRICT restrict
+#define BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
+#define GID0 ((i32)get_global_id(0))
+#define GID1 ((i32)get_global_id(1))
+#define GID2 ((i32)get_global_id(2))
+#define LID0 ((i32)get_local_id(0))
+#define LID1 ((i32)get_local_id(1))
+
+#define LOAD_HALF(p, i) vload_half((i), (CONST_ARG half*)(p))
+#define STORE_HALF(p, i, v) vstore_half_rte((f32)(v), (i), (GLOBAL half*)(p))
+#define AS_F32(v) as_float((u32)(v))
+#define AS_U32(v) as_uint((f32)(v))
+#define RAISE(p) atomic_or((volatile GLOBAL i32*)(p), 1)
+
+#define MAD(a, b, c) ((a) * (b) + (c))
+#define F_EXP(x) exp(x)
+#define F_LOG(x) log(x)
+#define F_SQRT(x) sqrt(x)
+#define F_SIN(x) sin(x)
+#define F_COS(x) cos(x)
+#define F_TANH(x) tanh(x)
+#define F_ERFC(x) erfc(x)
+#define F_EXPM1(x) expm1(x)
+#define F_POW(x, y) pow(x, y)
+#define F_ATAN2(y, x) atan2(y, x)
+#define F_CBRT(x) cbrt(x)
+#define F_ABS(x) fabs(x)
+#define F_FLOOR(x) floor(x)
+#define F_CEIL(x) ceil(x)
+#define F_RINT(x) rint(x)
+#define F_TRUNC(x) trunc(x)
+#define F_MOD(x, y) fmod(x, y)
+#define F_MIN(x, y) fmin(x, y)
+#define F_MAX(x, y) fmax(x, y)
+
+#define PASTE_(a, b) a##b
+#define PASTE(a, b) PASTE_(a, b)
+#define VEC_f32 float
+#define VEC_i32 int
+#define VEC_i16 short
+#define VEC_u8 uchar
+#define VEC_i8 char
+#define VEC(type, W) PASTE(VEC_##type, W)
+#define VLOAD(W, p) PASTE(vload, W)(0, p)
+#define VSTORE(W, v, p) PASTE(vstore, W)(v, 0, p)
+#define VCONVERT(type, W, v) PASTE(convert_, VEC(type, W))(v)
+#ifdef HAS_DOT4
+#define DOT4_U8I8(c, a, b) __builtin_ia32_vpdpbusd512(c, (int16)(a), b)
+#endif

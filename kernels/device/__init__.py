@@ -1,0 +1,194 @@
+"""The device form of an op: what `lower` returns, and what it may know of the device.
+
+`lower(node, capability) -> Lowered` needs no device and imports nothing but numpy: it gives the
+text and data with which a delegate computes the node, or raises `Unsupported`. Check is build: a
+delegate takes a node exactly when `lower` succeeds.
+
+A step is a `Map`, one expression evaluated for each element, or a `Kernel`, a body in
+`kernels/device/*.c`. Both reach tensors through loads and stores that the delegate writes, so that
+it can join steps: a `Map` that follows a step in the same shape is evaluated on the values that the
+step is about to store.
+
+The text is C in OpenCL's spelling, on the closed vocabulary `MACROS`; each backend defines it in a
+prelude. Values have a compute type: f32 for float32, float16 and bfloat16, f64, i32 for bool and
+integers of up to 32 bits but uint32 (u32), i64, u64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+
+from ..types import Array, DType
+
+# Every name that a prelude defines, and what it means. A body uses no other name of a backend.
+MACROS: Mapping[str, str] = {
+    "KERNEL": "begins the definition of a kernel (returns void)",
+    "DEVICE": "begins the definition of a function",
+    "GLOBAL": "address space of buffers",
+    "CONST_ARG": "address space and qualifier of buffers that are only read",
+    "LOCAL": "address space of memory shared by a work-group",
+    "RESTRICT": "a pointer whose memory no other one reaches",
+    "BARRIER": "BARRIER(): waits for the work-group, and orders its local memory",
+    "GID0": "position in the grid, dimension 0 (fastest)",
+    "GID1": "position in the grid, dimension 1",
+    "GID2": "position in the grid, dimension 2",
+    "LID0": "position in the work-group, dimension 0",
+    "LID1": "position in the work-group, dimension 1",
+    "LOAD_HALF": "LOAD_HALF(pointer, i): float16 number i as f32",
+    "STORE_HALF": "STORE_HALF(pointer, i, value): f32 to float16, to nearest even",
+    "AS_F32": "the f32 of 32 bits (u32)",
+    "AS_U32": "the 32 bits of an f32",
+    "RAISE": "RAISE(pointer): marks a fault (any order, any number of times)",
+    "MAD": "MAD(a, b, c): a * b + c, fused or not, scalars or vectors: the fastest form",
+    "F_EXP": "exp",
+    "F_LOG": "log",
+    "F_SQRT": "sqrt, correctly rounded where the device can",
+    "F_SIN": "sin",
+    "F_COS": "cos",
+    "F_TANH": "tanh",
+    "F_ERFC": "erfc",
+    "F_EXPM1": "exp(x) - 1",
+    "F_POW": "pow",
+    "F_ATAN2": "atan2",
+    "F_CBRT": "cube root",
+    "F_ABS": "absolute value of floats",
+    "F_FLOOR": "floor",
+    "F_CEIL": "ceil",
+    "F_RINT": "to nearest, halves to even",
+    "F_TRUNC": "towards zero",
+    "F_MOD": "C's fmod",
+    "F_MIN": "the lesser float; where one is NaN, the other",
+    "F_MAX": "the greater float; where one is NaN, the other",
+    # devices of kind "cpu" alone: explicit vectors of W lanes, W a literal or a #define
+    "VEC": "VEC(type, W): the type of a vector",
+    "VLOAD": "VLOAD(W, pointer): W neighbours, at any alignment",
+    "VSTORE": "VSTORE(W, vector, pointer)",
+    "VCONVERT": "VCONVERT(type, W, vector): lane by lane",
+    "DOT4_U8I8": "DOT4_U8I8(c, a, b): 16 lanes of i32, each plus four products of a's u8 (one i32, "
+    "the same for all lanes) and b's i8 (an i32 for each lane); where `dot4` is true",
+}
+# C types of the vocabulary, which a prelude defines too
+TYPES = ("f32", "f64", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64")
+
+
+@dataclass(frozen=True, slots=True)
+class Capability:
+    """What `lower` may know of a device. `vector_width`: float32 lanes of a CPU's registers."""
+
+    name: str
+    kind: str  # "cpu" or "gpu"
+    compute_units: int = 1
+    vector_width: int = 1
+    fp16: bool = False  # arithmetic on halves; storing them needs nothing
+    fp64: bool = False
+    subgroup: int = 0
+    dot4: bool = False
+    local_memory: int = 0  # bytes
+    work_group: int = 256
+
+
+# for dry runs: what `lower` would say on a device that is not there
+PROFILES: Mapping[str, Capability] = {
+    c.name: c
+    for c in (
+        Capability("pocl-cpu", "cpu", 2, 16, fp64=True, local_memory=1 << 18, work_group=1024),
+        Capability("intel-cpu", "cpu", 2, 16, fp16=True, fp64=True, local_memory=1 << 18),
+        Capability("opencl-gpu", "gpu", 16, 1, fp16=True, local_memory=1 << 15),
+        *(
+            Capability(f"sm_{n}", "gpu", units, 1, True, True, 32, True, 48 << 10, 1024)
+            for n, units in ((75, 40), (80, 108), (86, 84), (89, 128), (90, 132), (100, 148))
+        ),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Read:
+    """An operand of a `Map`: an input of the node by number, or a constant.
+
+    Without `strides` it broadcasts, right-aligned, to the map's shape. With them, element
+    [i0, i1, …] of the map reads element offset + sum(i * stride) of the flat operand.
+    """
+
+    source: int | Array
+    dtype: DType | None = None  # of a constant, where numpy's type does not say
+    strides: tuple[int, ...] | None = None
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fault:
+    """What a step raises when `condition` is true of any element."""
+
+    condition: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Map:
+    """`expression` for each element of `shape` (the output's, unless given).
+
+    `$0`, `$1` … are the values of `reads`; `@0`, `@1` … are pointers to `tables`, constants that
+    the expression indexes (or inputs, by number); `#` is the flat index. The value goes to the
+    element of `output` with the same index, or where `strides` and `offset` say. `uses` names the
+    texts in `kernels/device` whose functions occur.
+    """
+
+    expression: str = "$0"
+    reads: tuple[Read, ...] = (Read(0),)
+    tables: tuple[int | Array, ...] = ()
+    uses: tuple[str, ...] = ()
+    faults: tuple[Fault, ...] = ()
+    output: int = 0
+    shape: tuple[int, ...] | None = None
+    strides: tuple[int, ...] | None = None
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kernel:
+    """A body, the text `file`.c, run once for each point of `grid` (fastest dimension first).
+
+    In it `KERNEL_NAME(…)` opens the kernel; `IN0` … are pointers to the operands in `reads`, and
+    `LOAD0(i)` … their element i as a value; `STORE(i, value)` stores element i of the output, each
+    exactly once. `defines` are the shapes, tiles and choices, as macros. `result` is the type of
+    the values that it stores, where that is not the output's; `store` makes one of the other:
+    an expression of the value `$0`, the flat index `#`, and tables as in `Map`.
+    """
+
+    file: str
+    reads: tuple[int | Array, ...]
+    grid: tuple[int, ...]
+    defines: Mapping[str, object] = field(default_factory=dict)
+    store: str = "$0"
+    result: DType | None = None
+    tables: tuple[Array, ...] = ()
+    uses: tuple[str, ...] = ()
+    output: int = 0
+    group: tuple[int, ...] | None = None
+
+
+Step = Map | Kernel
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lowered:
+    """A node in its device form: `steps` in order, or, without any, output 0 is the bytes of
+    input `view`.
+
+    `Step.output` beyond the node's outputs names `scratch`, tensors of (shape, type) that live for
+    the node; a step reads scratch i as input `len(node.inputs) + i`.
+    """
+
+    steps: Sequence[Step] = ()
+    view: int | None = None
+    scratch: Sequence[tuple[tuple[int, ...], DType]] = ()
+
+
+@cache
+def text(name: str) -> str:
+    """The text `name`.c of this folder."""
+    return files(__package__).joinpath(f"{name}.c").read_text("utf-8")

@@ -1,0 +1,175 @@
+"""The case tables on OpenCL devices: each node is lowered, built and run, or refused as listed.
+
+All cases of an op family become one program, as the nodes of one partition would, so that the
+compiler runs once for many.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cases import Case
+from devices import NAMES, device
+from harness import Prepared, infer
+from test_ops import ALL, GOOD, arrays, compare, node, registration
+
+from litedelegate.delegates.gpu.fuse import Item
+from litedelegate.delegates.gpu.plan import Plan
+from litedelegate.kernels.api import NodeSpec, Unsupported
+from litedelegate.kernels.device import PROFILES, Capability, Lowered
+from litedelegate.kernels.types import Array
+
+HERE = Path(__file__).parent
+KEYS = [k for k in GOOD if registration(ALL[k]).lower is not None and not ALL[k].updated]
+
+
+def _listed(name: str) -> dict[str, str]:
+    """Lines "key what" of a file, without its comments."""
+    path = HERE / name
+    lines = path.read_text().splitlines() if path.exists() else []
+    pairs = (line.split(maxsplit=1) for line in lines if line and not line.startswith("#"))
+    return {key: what for key, what in pairs}
+
+
+REFUSED = _listed("device_refusals.txt")
+
+
+@dataclass
+class Claimed:
+    """A case in its device form, or the refusal."""
+
+    spec: NodeSpec
+    lowered: Lowered | None
+    refusal: Unsupported | None = None
+
+
+def claim(key: str, capability: Capability) -> Claimed:
+    """As the case gives its inputs; where that is refused, with all but the first constant."""
+    case = ALL[key]
+    op = registration(case)
+    assert op.lower is not None
+    spec = node(case)
+    constant = [
+        s if s is None or i == 0 else replace(s, const=arrays(case)[i])
+        for i, s in enumerate(spec.inputs)
+    ]
+    refusal = Unsupported("DYNAMIC", "shapes that depend on values")
+    for inputs in (spec.inputs, constant):
+        shapes = infer(op, replace(spec, inputs=inputs))
+        if None in shapes:
+            continue
+        outputs = [
+            replace(o, shape=s) for o, s in zip(spec.outputs, shapes, strict=True) if s is not None
+        ]
+        known = replace(spec, inputs=inputs, outputs=outputs)
+        try:
+            return Claimed(known, op.lower(known, capability))
+        except Unsupported as e:
+            refusal = e
+            if e.code != "NOT_CONSTANT":
+                break
+    return Claimed(spec, None, refusal)
+
+
+@dataclass
+class Results:
+    outputs: dict[str, list[Array]] = field(default_factory=dict)
+    errors: dict[str, Exception] = field(default_factory=dict)
+
+
+@cache
+def results(backend: str, family: str) -> Results:
+    """All cases of a family, run as one plan; one by one where that fails."""
+    found, items, keys = Results(), {}, [k for k in KEYS if k.partition("-")[0] == family]
+    for number, key in enumerate(keys):
+        claimed = claim(key, device(backend).capability)
+        if claimed.lowered is not None:
+            inputs = [1000 * number + i for i in range(len(claimed.spec.inputs))]
+            outputs = [1000 * number + 500 + i for i in range(len(claimed.spec.outputs))]
+            items[key] = Item(claimed.spec, inputs, outputs, claimed.lowered)
+    try:
+        _run(backend, items, found)
+    except Exception:
+        for key, item in items.items():
+            try:
+                _run(backend, {key: item}, found)
+            except Exception as e:
+                found.errors[key] = e
+    return found
+
+
+def _run(backend: str, items: dict[str, Item], found: Results) -> None:
+    ins: dict[int, Array] = {}
+    outs: dict[int, Array] = {}
+    for key, item in items.items():
+        case = ALL[key]
+        for number, spec, value in zip(item.inputs, item.spec.inputs, arrays(case), strict=True):
+            if spec is not None and spec.const is None and value is not None:
+                ins[number] = value
+        for number, spec in zip(item.outputs, item.spec.outputs, strict=True):
+            outs[number] = np.full(spec.shape, 77).astype(spec.dtype.numpy)
+    plan = Plan(device(backend), list(items.values()), list(ins), list(outs))
+    for _ in range(2):  # what is recorded can be replayed
+        plan.run(ins, outs)
+    for key, item in items.items():
+        found.outputs[key] = [outs[n] for n in item.outputs]
+
+
+def xfails(backend: str) -> list[Any]:
+    known = _listed(f"xfail/{backend}.txt")
+    return [
+        pytest.param(k, marks=pytest.mark.xfail(reason=known[k], strict=True)) if k in known else k
+        for k in KEYS
+    ]
+
+
+def check_case(backend: str, key: str) -> None:
+    claimed = claim(key, device(backend).capability)
+    if claimed.refusal is not None:
+        expected = REFUSED.get(key, "no refusal")
+        assert claimed.refusal.code == expected, claimed.refusal.text
+        assert "got " in claimed.refusal.text or claimed.refusal.code == "DYNAMIC"
+        return
+    assert key not in REFUSED, f"{key} is listed as refused {REFUSED[key]}, and is not"
+    found = results(backend, key.partition("-")[0])
+    if key in found.errors:
+        raise found.errors[key]
+    case: Case = ALL[key]
+    numpys = Prepared(registration(case), node(case), arrays(case)).run()
+    if case.tolerance < 1e-5:  # floats of a device agree to the tolerance, not to the bit
+        case = replace(case, tolerance=1e-5)
+    for i, (got, want) in enumerate(zip(found.outputs[key], numpys, strict=True)):
+        wanted = replace(case.wanted[i], value=want) if want.dtype != np.uint16 else case.wanted[i]
+        compare(got, want, wanted, replace(case, step=0), f"output {i}")
+
+
+@pytest.mark.parametrize("key", xfails("opencl-pocl"))
+def test_on_pocl(key: str) -> None:
+    check_case("opencl-pocl", key)
+
+
+@pytest.mark.parametrize("key", xfails("opencl-intel"))
+def test_on_intel(key: str) -> None:
+    check_case("opencl-intel", key)
+
+
+def test_lists_name_cases() -> None:
+    assert set(REFUSED) <= set(KEYS)
+    for backend in NAMES:
+        assert set(_listed(f"xfail/{backend}.txt")) <= set(KEYS)
+
+
+@pytest.mark.parametrize("profile", sorted(PROFILES))
+def test_lower_needs_no_device(profile: str) -> None:
+    """Every case is lowered or refused on devices that are not there, with a code and a text."""
+    taken: dict[bool, int] = defaultdict(int)
+    for key in KEYS:
+        claimed = claim(key, PROFILES[profile])
+        taken[claimed.lowered is not None] += 1
+    assert taken[True] > 4 * taken[False]
