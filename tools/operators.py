@@ -9,6 +9,7 @@ The types are found by running the kernels on the test cases' nodes (tests/type_
 from __future__ import annotations
 
 import argparse
+import functools
 import re
 import sys
 from collections.abc import Iterable
@@ -128,7 +129,8 @@ is taken instead, when the model is allocated.
 * **input 1: …**: types of an input other than the data, **gives: …**: of an output, where they need
   not be the data's.
 * **versions**: those of TensorFlow Lite's operators that are taken; a newer one is refused.
-* **OpenCL, CUDA**: whether the op has a device form.
+* **OpenCL, CUDA**: whether the op has a device form, and there is a delegate to run it. The form need
+  not take every type: the coverage report says for each node of a model why it is not taken.
 """
 TABLE = """\
 | op | versions | types | numpy | OpenCL | CUDA | notes |
@@ -178,12 +180,20 @@ def differing() -> set[str]:
     return {word for row in rows for word in re.findall(r"[A-Z][A-Z0-9_]{2,}", row)}
 
 
+@functools.cache
+def delegates() -> tuple[str, ...]:
+    """Names of the delegates that the package brings."""
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    return tuple(re.findall(r'^(\w+) = "litedelegate\.delegates\.', text, re.MULTILINE))
+
+
 def row(op: str, types: str, notes: Iterable[str]) -> str:
     found = registration(op)
     low, high = found.versions
-    device = "yes" if found.lower is not None else "not yet"
+    there = delegates() if found.lower is not None else ()
+    opencl, cuda = ("yes" if name in there else "not yet" for name in ("opencl", "cuda"))
     versions = str(low) if low == high else f"{low}–{high}"
-    return f"| {op} | {versions} | {types} | yes | {device} | {device} | {'; '.join(notes)} |"
+    return f"| {op} | {versions} | {types} | yes | {opencl} | {cuda} | {'; '.join(notes)} |"
 
 
 def page() -> str:
