@@ -14,6 +14,7 @@ FAILED = 1
 USAGE = 2  # click's own
 INVALID_MODEL = 3
 UNRESOLVED = 4
+LEFT_ON_CPU = 5
 
 EXIT_CODES = """\b
 Exit codes:
@@ -21,7 +22,8 @@ Exit codes:
   1  the model failed to run
   2  wrong usage: an option, a missing file, an input that does not fit
   3  the file is no valid model
-  4  the model has operators that are not known here"""
+  4  the model has operators that are not known here
+  5  coverage --strict: a node is left on the CPU"""
 
 
 class Failure(click.ClickException):
@@ -39,6 +41,10 @@ class InvalidModel(Failure):
 
 class Unresolved(Failure):
     exit_code = UNRESOLVED
+
+
+class LeftOnCpu(Failure):
+    exit_code = LEFT_ON_CPU
 
 
 @contextmanager

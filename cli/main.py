@@ -15,7 +15,7 @@ from .failures import EXIT_CODES
 class Commands(click.Group):
     """Commands in the order of use, each imported when it is asked for."""
 
-    NAMES = ("run", "inspect", "benchmark")
+    NAMES = ("run", "inspect", "benchmark", "coverage")
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.NAMES)
@@ -33,7 +33,8 @@ EXAMPLES = """\b
 Examples:
   litedelegate inspect model.tflite
   litedelegate run model.tflite --input photo.jpg --labels labels.txt
-  litedelegate benchmark model.tflite --profile"""
+  litedelegate benchmark model.tflite --profile
+  litedelegate coverage model.tflite --delegate opencl"""
 
 
 @click.command(

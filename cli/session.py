@@ -58,8 +58,8 @@ class Session:
         self.signature = self._choose(signature)
         subgraph = 0
         if self.signature is None:
-            self.inputs = _by_name(self.interpreter.get_input_details())
-            self.outputs = _by_name(self.interpreter.get_output_details())
+            self.inputs = by_name(self.interpreter.get_input_details())
+            self.outputs = by_name(self.interpreter.get_output_details())
         else:
             runner = self.interpreter.get_signature_runner(self.signature)
             self.inputs = dict(runner.get_input_details())
@@ -121,7 +121,7 @@ class Session:
         self.interpreter.close()
 
 
-def _by_name(details: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+def by_name(details: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """Details by name; an empty or taken one gets the tensor's number, as in `Interpreter.run`."""
     found: dict[str, dict[str, Any]] = {}
     for detail in details:

@@ -69,12 +69,16 @@ def facts(rows: Iterable[tuple[str, object]]) -> Table:
 
 
 def print_json(value: Any) -> None:
+    print(json_text(value))
+
+
+def json_text(value: Any) -> str:
     """Indented, but arrays and lists of plain values stand on one line."""
     lines: list[str] = []
     text = json.dumps(_lay_out(value, lines), indent=2, default=_plain)
     for i, line in enumerate(lines):
         text = text.replace(f'"<line {i}>"', line, 1)
-    print(text)
+    return text
 
 
 def _lay_out(value: Any, lines: list[str]) -> Any:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
-from ..kernels.api import Node, NodeSpec, Tensor, TensorSpec
+from ..kernels.api import Node, NodeSpec, OpError, Tensor, TensorSpec
 from .delegate import Partition
 
 
@@ -32,7 +32,7 @@ def estimate(node: NodeSpec) -> Cost:
     count = _FAMILIES.get(node.op, _elementwise)
     try:
         operations = count(node)
-    except (AttributeError, IndexError, ZeroDivisionError):  # too few inputs, or odd shapes
+    except (OpError, AttributeError, IndexError, ZeroDivisionError):  # a node no kernel takes
         operations = _elementwise(node)
     return Cost(operations, sum(nbytes(t) for t in tensors))
 
