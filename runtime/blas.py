@@ -8,6 +8,7 @@ counts the threads of `threads.Pool` alone, each of which calls BLAS for its own
 from __future__ import annotations
 
 import functools
+import os
 import threading
 from typing import Any
 
@@ -31,12 +32,23 @@ class _OneThread:
     def __exit__(self, *exc: object) -> None:
         with self._lock:
             self._inside -= 1
-            if self._inside == 0:
+            if self._inside <= 0:  # below 0 in a child that was forked in mid-run
+                self._inside = 0
                 for library, threads in self._before:
                     _set(library, threads)
 
+    def forget(self) -> None:
+        """After a fork: those who were inside stayed behind, one of them maybe with the lock."""
+        self._lock = threading.Lock()
+        if self._inside:
+            self._inside = 0
+            for library, threads in self._before:
+                _set(library, threads)
+
 
 one_thread = _OneThread()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=one_thread.forget)
 
 
 def _set(library: Any, threads: int) -> None:

@@ -31,9 +31,12 @@ class Pool:
         )
         self._workers: list[threading.Thread] = []
         self._start = threading.Lock()
+        self._process = os.getpid()
 
     def run(self, tasks: Sequence[Run]) -> None:
         """Runs all tasks and waits; raises the first error."""
+        if self._process != os.getpid():
+            self._forget()
         if not self._workers:
             self._begin()
         done: SimpleQueue[BaseException | None] = SimpleQueue()
@@ -50,11 +53,20 @@ class Pool:
             raise error
 
     def close(self) -> None:
+        if self._process != os.getpid():
+            self._forget()
         for _ in self._workers:
             self._work.put(None)
         for worker in self._workers:
             worker.join()
         self._workers = []
+
+    def _forget(self) -> None:
+        """After a fork: the queue and the list came along, the threads did not."""
+        self._work = SimpleQueue()
+        self._workers = []
+        self._start = threading.Lock()
+        self._process = os.getpid()
 
     def _begin(self) -> None:
         with self._start:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import os
+import signal
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -12,6 +16,7 @@ import pytest
 import toy_models
 
 from litedelegate import Interpreter, MutableOpResolver, Registration
+from litedelegate.runtime.blas import one_thread
 from litedelegate.runtime.threads import Pool
 
 
@@ -170,6 +175,34 @@ def test_a_pool_runs_all_tasks_and_waits() -> None:
         pool.run([task(i) for i in range(100)])
     pool.close()
     assert (done == 5).all()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_pool_that_has_worked_works_in_a_forked_child() -> None:
+    pool = Pool(3)
+    done = np.zeros(8, int)
+    tasks = [functools.partial(np.add, done[i : i + 1], 1, done[i : i + 1]) for i in range(8)]
+    pool.run(tasks)
+    child = os.fork()
+    if child == 0:  # a copy with the pool's queue, but none of its threads
+        status = 1
+        try:
+            with one_thread:
+                pool.run(tasks)
+            pool.close()
+            status = 0 if (done == 2).all() else 2
+        finally:
+            os._exit(status)
+    deadline = time.monotonic() + 20
+    ended, status = 0, -1
+    while not ended and time.monotonic() < deadline:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        time.sleep(0.01)
+    if not ended:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    assert (ended, status) == (child, 0)
+    pool.close()
 
 
 @pytest.mark.parametrize("which", [0, 1, 5])
