@@ -129,8 +129,8 @@ is taken instead, when the model is allocated.
 * **input 1: …**: types of an input other than the data, **gives: …**: of an output, where they need
   not be the data's.
 * **versions**: those of TensorFlow Lite's operators that are taken; a newer one is refused.
-* **OpenCL, CUDA**: whether the op has a device form, and there is a delegate to run it. The form need
-  not take every type: the coverage report says for each node of a model why it is not taken.
+* **OpenCL, CUDA**: whether the op has a device form, and there is a delegate to run it. The form
+  need not take every type: the coverage report says for each node why it is not taken.
 """
 TABLE = """\
 | op | versions | types | numpy | OpenCL | CUDA | notes |
