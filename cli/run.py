@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from rich.console import Console
 from . import inputs as sources
 from . import show
 from .failures import EXIT_CODES, reported
-from .options import input_options, model_argument
+from .options import Command, input_options, model_argument
 from .packed import packed_labels
 from .session import Session
 
@@ -32,58 +33,76 @@ Examples:
 {EXIT_CODES}"""
 
 
+def output_options(command: Command) -> Command:
+    """The options of what runs a model once and shows what comes out: those of `run_session`."""
+    options = [
+        click.option(
+            "--fill",
+            type=click.Choice(["random", "zeros", "ones"]),
+            help="Where inputs come from that are not given.",
+        ),
+        click.option(
+            "--labels",
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            metavar="FILE",
+            help="Names of the classes, one a line; shows the best ones.",
+        ),
+        click.option(
+            "--top",
+            type=click.IntRange(1),
+            metavar="K",
+            help="Show the K greatest values of each output, with the labels packed in the model "
+            "if there are no others. [default with --labels: 5]",
+        ),
+        click.option(
+            "--output",
+            "saves",
+            multiple=True,
+            metavar="[NAME=]FILE.npy",
+            help="Write an output to a file. Can be given several times.",
+        ),
+        click.option(
+            "--repeat",
+            type=click.IntRange(1),
+            default=1,
+            metavar="N",
+            show_default=True,
+            help="Invoke N times in a row (state carries over) and show the last.",
+        ),
+        click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
 @click.command("run", epilog=EPILOG, short_help="Run a model once on files or made-up inputs.")
 @model_argument
 @input_options
-@click.option(
-    "--fill",
-    type=click.Choice(["random", "zeros", "ones"]),
-    help="Where inputs come from that are not given.",
-)
-@click.option(
-    "--labels",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Names of the classes, one a line; shows the best ones.",
-)
-@click.option(
-    "--top",
-    type=click.IntRange(1),
-    metavar="K",
-    help="Show the K greatest values of each output, with the labels packed in the model if there "
-    "are no others. [default with --labels: 5]",
-)
-@click.option(
-    "--output",
-    "saves",
-    multiple=True,
-    metavar="[NAME=]FILE.npy",
-    help="Write an output to a file. Can be given several times.",
-)
-@click.option(
-    "--repeat",
-    type=click.IntRange(1),
-    default=1,
-    metavar="N",
-    show_default=True,
-    help="Invoke N times in a row (state carries over) and show the last.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
-def command(
-    model: Path,
+@output_options
+def command(model: Path, top: int | None, **options: Any) -> None:
+    """Run MODEL once and show what comes out."""
+    names = packed_labels(model) if top else None
+    run_session(str(model), partial(Session, model), names=names, top=top, **options)
+
+
+def run_session(
+    title: str,
+    start_session: Callable[..., Session],
+    *,
     labels: Path | None,
     top: int | None,
     saves: tuple[str, ...],
     repeat: int,
     as_json: bool,
+    names: list[str] | None = None,
     **options: Any,
 ) -> None:
-    """Run MODEL once and show what comes out."""
-    names = packed_labels(model) if top else None
+    """One inference and what comes out; `names` are labels for want of a file."""
     if labels:
         names = labels.read_text(encoding="utf-8", errors="replace").splitlines()
     top = top or (5 if labels else None)
-    with reported(), Session(model, **options) as session:
+    with reported(), start_session(**options) as session:
         values = session.load_inputs()
         targets = _targets(saves, list(session.outputs))
         session.allocate(values)
@@ -99,7 +118,7 @@ def command(
     if as_json:
         show.print_json(
             {
-                "model": str(model),
+                "model": title,
                 "signature": session.signature,
                 "invoke_seconds": elapsed,
                 "outputs": {

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -29,7 +30,7 @@ class Session:
 
     def __init__(
         self,
-        path: Path,
+        model: Path | Callable[..., Interpreter],
         *,
         given: Sequence[str],
         shapes: Sequence[str],
@@ -40,12 +41,16 @@ class Session:
         quantize: bool,
         fill: str | None = None,
     ) -> None:
-        """`fill` is the source of inputs that are not given; without it they are an error."""
+        """`model` is a file, or makes the interpreter from the arguments that are left.
+
+        `fill` is the source of inputs that are not given; without it they are an error.
+        """
         self._given, self._shapes, self._fill = given, shapes, fill
         self._scale = sources.ImageScale(mean, std)
         start = time.perf_counter()
         try:
-            self.interpreter = Interpreter(path, num_threads=threads, quantize_inputs=quantize)
+            make = model if callable(model) else partial(Interpreter, model)
+            self.interpreter = make(num_threads=threads, quantize_inputs=quantize)
         except BuildError as error:
             if str(error).startswith("Didn't find op"):
                 raise Unresolved(str(error)) from error

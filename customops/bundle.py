@@ -1,0 +1,206 @@
+"""Bundles: models and their custom ops in one file, signed, encrypted and compressed.
+
+    from litedelegate.customops.bundle import Bundle, Key
+
+    Bundle.create("m.ldb", name="m", signer=signer, readers=[reader.public()],
+                  models={"main": "m.tflite"}, python_ops={"Atan": "my_ops.atan:atan"})
+    with Bundle.open("m.ldb", key=reader, trusted=[signer.public()]) as bundle:
+        interpreter = bundle.interpreter()
+
+docs/bundles.md tells what this protects from and what not. Needs the extra `bundle`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping, Sequence
+from importlib import import_module
+from typing import Any
+
+from ..kernels.api import Registration
+from ..runtime.custom import CustomOp
+from ..runtime.interpreter import Interpreter
+from .bundle_crypto import wipe
+from .bundle_errors import (
+    BundleAltered,
+    BundleError,
+    BundleOutdated,
+    BundleTooLarge,
+    BundleTruncated,
+    BundleWrongKey,
+    BundleWrongPlatform,
+    BundleWrongSigner,
+)
+from .bundle_fetch import fetch
+from .bundle_format import Manifest, Part, PythonOp
+from .bundle_keys import Key, KeySource
+from .bundle_open import (
+    MOST_BYTES,
+    Checked,
+    ReleaseFile,
+    Source,
+    decrypt,
+    inspect,
+    note_release,
+    this_platform,
+    verify,
+)
+from .bundle_pack import Library, create
+
+__all__ = [
+    "Bundle",
+    "BundleAltered",
+    "BundleError",
+    "BundleOutdated",
+    "BundleTooLarge",
+    "BundleTruncated",
+    "BundleWrongKey",
+    "BundleWrongPlatform",
+    "BundleWrongSigner",
+    "Checked",
+    "Key",
+    "Library",
+    "Manifest",
+    "ReleaseFile",
+    "fetch",
+    "inspect",
+    "this_platform",
+    "verify",
+]
+
+
+class Bundle:
+    """An open bundle: its contents are in memory, and nowhere else. `open` makes one."""
+
+    create = staticmethod(create)
+
+    def __init__(self, manifest: Manifest, contents: dict[str, bytearray]) -> None:
+        self.manifest = manifest
+        self._contents: dict[str, bytearray] | None = contents
+        self._lent: set[str] = set()
+
+    @classmethod
+    def open(
+        cls,
+        source: Source,
+        *,
+        key: KeySource,
+        trusted: Sequence[Key | bytes],
+        minimum_release: int = 0,
+        releases: MutableMapping[str, int] | None = None,
+        name: str | None = None,
+        max_bytes: int = MOST_BYTES,
+    ) -> Bundle:
+        """Checks and decrypts a file, or the bytes of one.
+
+        * `key`: a `Key` ("recipient", "passphrase", "secret"), 32 bytes, or a function that is
+          given the manifest and returns one; what it returns is wiped after use.
+        * `trusted`: public keys of the signers.
+        * `minimum_release`, `releases`: the oldest release that is taken, and a mapping (such as a
+          `ReleaseFile`) that holds the newest ones seen, and is brought up to date.
+        * `name`: the bundle must have this name: a signer may have made others.
+        * `max_bytes`: the most that the file may have, and unpack to.
+
+        A subclass of BundleError for whatever is wrong. Nothing of the bundle runs here.
+        """
+        checked = verify(
+            source,
+            trusted=trusted,
+            minimum_release=minimum_release,
+            releases=releases,
+            name=name,
+            max_bytes=max_bytes,
+        )
+        _check_platform(checked.manifest)
+        contents = decrypt(checked, key, _used_here, max_bytes)
+        if releases is not None:
+            note_release(checked, releases)
+        return cls(checked.manifest, contents)
+
+    @property
+    def models(self) -> list[str]:
+        return self.manifest.models
+
+    def model(self, name: str | None = None) -> memoryview:
+        """The content of a model, read-only; of the only one where no name is given."""
+        contents = self._open_contents()
+        known = ", ".join(self.models) or "none"
+        if name is None:
+            if len(self.models) != 1:
+                raise BundleError(f"which model? The bundle has: {known}")
+            name = self.models[0]
+        part = next((p for p in self.manifest.parts if (p.kind, p.name) == ("model", name)), None)
+        if part is None:
+            raise BundleError(f"the bundle has no model {name!r:.120}; it has: {known}")
+        self._lent.add(part.identity)
+        return memoryview(contents[part.identity]).toreadonly()
+
+    def registrations(self) -> dict[str, Registration]:
+        """The ops of the bundle by name. Their modules are imported here."""
+        self._open_contents()
+        return {op.op: _find(op) for op in self.manifest.python_ops}
+
+    def interpreter(self, model: str | None = None, **arguments: Any) -> Interpreter:
+        """One for a model, with the bundle's ops; `arguments` are Interpreter's, and an op in
+        `custom_ops` goes before the bundle's.
+        """
+        content = self.model(model)
+        ops = {**self.registrations(), **(arguments.pop("custom_ops", None) or {})}
+        return Interpreter(model_content=content, custom_ops=ops, **arguments)
+
+    def close(self) -> None:
+        """Overwrites what was decrypted, except for models that were handed out: interpreters
+        read their weights there. Those are freed with the last of them.
+        """
+        if self._contents is not None:
+            wipe(*(data for name, data in self._contents.items() if name not in self._lent))
+        self._contents = None
+
+    def _open_contents(self) -> dict[str, bytearray]:
+        if self._contents is None:
+            raise BundleError("the bundle is closed")
+        return self._contents
+
+    def __enter__(self) -> Bundle:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        shown = self.manifest
+        return f"<Bundle {shown.name} {shown.version}, release {shown.release}>"
+
+
+def _used_here(part: Part) -> bool:
+    return part.kind == "model" or part.platform == this_platform()
+
+
+def _check_platform(manifest: Manifest) -> None:
+    here = this_platform()
+    for name, parts in manifest.libraries.items():
+        has = [part.platform for part in parts]
+        if here not in has:
+            raise BundleWrongPlatform(
+                f"the op library {name!r} is for {', '.join(has)}, and this machine is {here}"
+            )
+
+
+def _find(op: PythonOp) -> Registration:
+    """What an installed module has under that name; only what was made as an op is taken."""
+    module, _, attribute = op.entry.partition(":")
+    try:
+        found = getattr(import_module(module), attribute)
+    except ImportError as error:
+        raise BundleError(
+            f"the op {op.op} is {op.entry}, which is not installed here: {error}"
+        ) from error
+    except AttributeError as error:
+        raise BundleError(f"the op {op.op} is {op.entry}, which is not there: {error}") from error
+    if isinstance(found, CustomOp):
+        return found.registration
+    if not isinstance(found, Registration):
+        raise BundleError(
+            f"the op {op.op} is {op.entry}: neither a Registration nor a custom_op, but "
+            f"{type(found).__name__}"
+        )
+    return found

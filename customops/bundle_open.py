@@ -1,0 +1,228 @@
+"""Opening bundles: signature, manifest, release, digests, key, and only then content, in memory."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from .bundle_crypto import PartCipher, check_own_signature, check_signature, unwrap, wipe
+from .bundle_errors import (
+    BundleAltered,
+    BundleError,
+    BundleOutdated,
+    BundleTooLarge,
+    BundleWrongSigner,
+)
+from .bundle_format import Envelope, Manifest, Part, read_envelope
+from .bundle_keys import Key, KeySource, ask, trusted_signers
+
+try:
+    import zstandard
+except ImportError as error:
+    raise ImportError(
+        "bundles need the cryptography and zstandard packages: pip install 'litedelegate[bundle]'"
+    ) from error
+
+Source = str | os.PathLike[str] | bytes
+MOST_BYTES = 1 << 31
+_WINDOW = 1 << 23  # zstd's greatest up to level 19
+
+
+class Checked(NamedTuple):
+    """A bundle that is what its signer made."""
+
+    envelope: Envelope
+    manifest: Manifest
+
+    @property
+    def line(self) -> str:
+        """What releases are counted by: signer and name."""
+        return f"{self.envelope.signer.hex()}/{self.manifest.name}"
+
+
+def verify(
+    source: Source,
+    *,
+    trusted: Sequence[Key | bytes],
+    minimum_release: int = 0,
+    releases: Mapping[str, int] | None = None,
+    name: str | None = None,
+    max_bytes: int = MOST_BYTES,
+) -> Checked:
+    """All checks that need no key; see `Bundle.open` for the arguments. `releases` is only read."""
+    signers = trusted_signers(trusted)
+    envelope = read_envelope(_read(source, max_bytes))
+    check_signature(envelope, signers)
+    manifest = envelope.manifest()
+    if name is not None and manifest.name != name:
+        raise BundleWrongSigner(f"this is the signer's bundle {manifest.name!r}, not {name!r}")
+    checked = Checked(envelope, manifest)
+    seen = releases.get(checked.line, 0) if releases is not None else 0
+    least = max(minimum_release, seen)
+    if manifest.release < least:
+        raise BundleOutdated(
+            f"this is release {manifest.release} of {manifest.name!r}, and {least} is the oldest "
+            "that is taken: somebody may be replaying an old bundle"
+        )
+    envelope.check_digests(manifest)
+    return checked
+
+
+def note_release(checked: Checked, releases: MutableMapping[str, int]) -> None:
+    if checked.manifest.release > releases.get(checked.line, 0):
+        releases[checked.line] = checked.manifest.release
+
+
+def inspect(source: Source, max_bytes: int = MOST_BYTES) -> Checked:
+    """The same for whoever trusts nobody yet: shows damage, proves nothing about who made it."""
+    envelope = read_envelope(_read(source, max_bytes))
+    check_own_signature(envelope)
+    manifest = envelope.manifest()
+    envelope.check_digests(manifest)
+    return Checked(envelope, manifest)
+
+
+def decrypt(
+    checked: Checked, key: KeySource, wanted: Callable[[Part], bool], max_bytes: int = MOST_BYTES
+) -> dict[str, bytearray]:
+    """identity -> content of the wanted parts. Keys that are made on the way are wiped."""
+    envelope, manifest = checked
+    chosen = [(part, stored) for part, stored in envelope.stored(manifest) if wanted(part)]
+    total = sum(part.size for part, _ in chosen)
+    if total > max_bytes:
+        raise BundleTooLarge(
+            f"the bundle unpacks to {total} bytes, and at most {max_bytes} are allowed (max_bytes)"
+        )
+    used, passing = ask(key, manifest)
+    try:
+        content_key = unwrap(manifest.keys, used)
+    finally:
+        if passing:
+            used.wipe()
+    try:
+        return {
+            part.identity: _unpack(part, _chunks(part, stored, manifest, content_key))
+            for part, stored in chosen
+        }
+    finally:
+        wipe(content_key)
+
+
+def _read(source: Source, max_bytes: int) -> bytes:
+    if isinstance(source, bytes):
+        return source
+    try:
+        with Path(source).open("rb") as file:
+            data = file.read(max_bytes + 1)
+    except OSError as error:
+        raise BundleError(f"the bundle {os.fspath(source)} cannot be read: {error}") from None
+    if len(data) > max_bytes:
+        raise BundleTooLarge(f"the file has more than the {max_bytes} bytes allowed (max_bytes)")
+    return data
+
+
+def _chunks(
+    part: Part, stored: memoryview, manifest: Manifest, content_key: bytearray
+) -> Iterator[bytes]:
+    salt = bytes.fromhex(part.salt)
+    cipher = PartCipher(manifest.cipher, content_key, salt, part.identity)
+    return cipher.decrypt(stored, manifest.chunk)
+
+
+class _Reader:
+    """An iterator as a file that zstd reads."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self.chunks = chunks
+
+    def read(self, size: int = -1) -> bytes:
+        return next(self.chunks, b"")
+
+
+def _unpack(part: Part, chunks: Iterator[bytes]) -> bytearray:
+    """Never more than the declared size, however the content is made."""
+    out = bytearray(part.size)
+    at = 0
+    with memoryview(out) as view:
+        if part.compression == "none":
+            for chunk in chunks:
+                view[at : at + len(chunk)] = chunk
+                at += len(chunk)
+            return out
+        unpacker = zstandard.ZstdDecompressor(max_window_size=_WINDOW)
+        try:
+            with unpacker.stream_reader(_Reader(chunks)) as reader:  # type: ignore[arg-type]
+                while at < part.size and (got := reader.readinto(view[at:])):
+                    at += got
+                more = reader.read(1)
+        except zstandard.ZstdError:
+            raise BundleAltered(f"the {part.kind} {part.name!r} does not unpack") from None
+    if more:
+        raise BundleTooLarge(
+            f"the {part.kind} {part.name!r} unpacks to more than the {part.size} bytes it declares"
+        )
+    if at < part.size or next(chunks, None) is not None:
+        raise BundleAltered(f"the {part.kind} {part.name!r} is not of the size it declares")
+    return out
+
+
+class ReleaseFile(MutableMapping[str, int]):
+    """The newest release seen of each bundle, in a JSON file: `Bundle.open(releases=…)`.
+
+    Keep it where whoever could replace the bundle cannot write.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+
+    def _load(self) -> dict[str, int]:
+        try:
+            values = json.loads(self.path.read_bytes())
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError) as error:
+            raise BundleError(f"the list of releases {self.path} is not read: {error}") from None
+        if not isinstance(values, dict) or not all(type(v) is int for v in values.values()):
+            raise BundleError(f"the list of releases {self.path} is damaged")
+        return values
+
+    def _save(self, values: dict[str, int]) -> None:
+        draft = self.path.with_name(f"{self.path.name}.{os.getpid()}.new")
+        try:
+            draft.write_text(json.dumps(values, indent=1, sort_keys=True), encoding="utf-8")
+            os.replace(draft, self.path)
+        except OSError as error:
+            raise BundleError(f"the list of releases is not written: {error}") from None
+
+    def __getitem__(self, key: str) -> int:
+        return self._load()[key]
+
+    def __setitem__(self, key: str, value: int) -> None:
+        self._save({**self._load(), key: value})
+
+    def __delitem__(self, key: str) -> None:
+        values = self._load()
+        del values[key]
+        self._save(values)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._load())
+
+    def __len__(self) -> int:
+        return len(self._load())
+
+
+def this_platform() -> str:
+    """The triple that op libraries for this machine carry, such as "x86_64-linux-gnu"."""
+    machine = platform.machine().lower()
+    machine = {"amd64": "x86_64", "arm64": "aarch64"}.get(machine, machine) or "unknown"
+    system = {"Darwin": "macos", "Windows": "windows"}.get(
+        platform.system(), platform.system().lower() or "unknown"
+    )
+    if system == "linux":
+        return f"{machine}-linux-{'gnu' if platform.libc_ver()[0] == 'glibc' else 'musl'}"
+    return f"{machine}-windows-gnu" if system == "windows" else f"{machine}-{system}"

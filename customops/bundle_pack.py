@@ -1,0 +1,190 @@
+"""Making bundles: compress, encrypt, describe, sign, write."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+from ..runtime.model import InvalidModelError, Model
+from .bundle_crypto import PartCipher, sign, wipe, wrap
+from .bundle_errors import BundleError
+from .bundle_format import (
+    CHUNKS,
+    CIPHERS,
+    MOST_MANIFEST,
+    MOST_RATIO,
+    PREAMBLE,
+    RATIO_FREE,
+    SIGNED,
+    Envelope,
+    Manifest,
+    Part,
+    PythonOp,
+    preamble,
+)
+from .bundle_keys import Key
+
+try:
+    import zstandard
+except ImportError as error:
+    raise ImportError(
+        "bundles need the cryptography and zstandard packages: pip install 'litedelegate[bundle]'"
+    ) from error
+
+Content = str | os.PathLike[str] | bytes
+CHUNK = 1 << 20
+WORTH = 0.95  # what compresses less than this is stored as it is: it opens sooner
+
+
+@dataclass(frozen=True)
+class Library:
+    """An op library for one platform ("x86_64-linux-gnu"): its content or its file, and the ops
+    that it registers. `abi` is that of the table its entry point takes.
+    """
+
+    name: str
+    platform: str
+    content: Content
+    ops: Sequence[str]
+    version: str = "1"
+    abi: int = 1
+
+
+def create(
+    path: str | os.PathLike[str],
+    *,
+    name: str,
+    signer: Key,
+    readers: Sequence[Key],
+    models: Mapping[str, Content] | None = None,
+    libraries: Sequence[Library] = (),
+    python_ops: Mapping[str, str] | None = None,
+    version: str = "1",
+    release: int = 1,
+    model_versions: Mapping[str, str] | None = None,
+    cipher: str = CIPHERS[0],
+    level: int = 9,
+    chunk: int = CHUNK,
+) -> Manifest:
+    """Writes a bundle in place of whatever `path` was; nothing unencrypted is written.
+
+    * `readers`: who opens it: "recipient-public", "passphrase" and "secret" keys.
+    * `models`: name to content or file. `python_ops`: op to "module:name" where it is opened.
+    * `release`: a whole number that grows with every bundle of this name.
+    * `level`: zstd's, 1 to 19. `chunk`: bytes that are encrypted at a time, 4 KiB to 4 MiB.
+
+    BundleError where a model is none or anything does not fit.
+    """
+    if not readers:
+        raise BundleError("nobody could open the bundle: give readers=[...]")
+    if not 1 <= level <= 19:  # those above take windows that the reader refuses
+        raise BundleError(f"compression level {level}: it takes 1 to 19")
+    if cipher not in CIPHERS or not CHUNKS[0] <= chunk <= CHUNKS[1]:
+        raise BundleError(f"cipher {cipher!r:.40} and chunk {chunk}: no such cipher, or no size")
+    versions = dict(model_versions or {})
+    drafts: list[tuple[Part, bytes]] = []
+    for model, source in (models or {}).items():
+        content = _content(source)
+        _check_model(model, content)
+        part = _draft("model", model, versions.pop(model, "1"))
+        drafts.append((part, content))
+    if versions:
+        raise BundleError(f"versions of models that are not packed: {', '.join(versions)}")
+    for lib in libraries:
+        part = _draft("library", lib.name, lib.version, lib.platform, lib.abi, tuple(lib.ops))
+        drafts.append((part, _content(lib.content)))
+    ops = tuple(PythonOp(op, entry) for op, entry in (python_ops or {}).items())
+    content_key = bytearray(os.urandom(32))
+    try:
+        packed = [_pack(part, data, content_key, cipher, chunk, level) for part, data in drafts]
+        keys = tuple(wrap(content_key, reader) for reader in readers)
+    finally:
+        wipe(content_key)
+    parts = tuple(part for part, _ in packed)
+    manifest = Manifest(name, version, release, cipher, chunk, keys, parts, ops)
+    manifest.check()
+    _write(Path(path), seal(manifest, [stored for _, stored in packed], signer))
+    return manifest
+
+
+def seal(manifest: Manifest, stored: Sequence[bytes], signer: Key) -> list[bytes]:
+    """The bytes of a bundle, signed."""
+    text = manifest.encode()
+    if len(text) > MOST_MANIFEST:
+        raise BundleError(f"the manifest has {len(text)} bytes, at most {MOST_MANIFEST} are taken")
+    length = PREAMBLE.size + len(text) + sum(map(len, stored))
+    public = bytes(signer.public().material)
+    draft = preamble(text, length, public, bytes(64))
+    signature = sign(Envelope(memoryview(draft), public, b"", text).signed, signer)
+    return [draft[:SIGNED] + signature, text, *stored]
+
+
+def _draft(
+    kind: str,
+    name: str,
+    version: str,
+    platform: str = "",
+    abi: int = 0,
+    ops: tuple[str, ...] = (),
+) -> Part:
+    return Part(kind, name, version, platform, abi, ops, "none", 0, 0, 0, "", "")
+
+
+def _content(source: Content) -> bytes:
+    if isinstance(source, bytes):
+        return source
+    try:
+        return Path(source).read_bytes()
+    except OSError as error:
+        raise BundleError(f"{os.fspath(source)} cannot be read: {error.strerror}") from None
+
+
+def _check_model(name: str, content: bytes) -> None:
+    try:
+        Model.from_buffer(content)
+    except InvalidModelError as error:
+        raise BundleError(f"the model {name!r} is not valid: {error}") from None
+
+
+def _pack(
+    part: Part, data: bytes, content_key: bytearray, cipher: str, chunk: int, level: int
+) -> tuple[Part, bytes]:
+    packed = zstandard.ZstdCompressor(level=level).compress(data)
+    compression = "zstd"
+    beyond = len(data) > RATIO_FREE + MOST_RATIO * len(packed)
+    if beyond or len(packed) > WORTH * len(data):
+        packed, compression = data, "none"
+    salt = os.urandom(32)
+    stored = b"".join(PartCipher(cipher, content_key, salt, part.identity).encrypt(packed, chunk))
+    done = replace(
+        part,
+        compression=compression,
+        size=len(data),
+        packed=len(packed),
+        stored=len(stored),
+        salt=salt.hex(),
+        sha256=hashlib.sha256(stored).hexdigest(),
+    )
+    return done, stored
+
+
+def _write(path: Path, pieces: Sequence[bytes]) -> None:
+    """A whole file or none."""
+    try:
+        file = NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False)  # noqa: SIM115
+        try:
+            with file:
+                file.writelines(pieces)
+                file.flush()
+                os.fsync(file.fileno())
+            os.chmod(file.name, 0o644)
+            os.replace(file.name, path)
+        except BaseException:
+            os.unlink(file.name)
+            raise
+    except OSError as error:
+        raise BundleError(f"the bundle {path} cannot be written: {error}") from None
