@@ -77,7 +77,7 @@ class Described:
 
         Variable tensors, and what VAR_HANDLE names, where it has a value.
         """
-        with self._guard.step("variables"):
+        with self._guard.read("variables"):
             found = {
                 t.name: get_value(t)
                 for s in self._graph.subgraphs

@@ -6,40 +6,55 @@ import threading
 from contextlib import AbstractContextManager
 from types import TracebackType
 
+from ..kernels.api import OpError
+
 
 class Guard:
     """Calls that are whole in themselves wait for their turn; those that are steps of a sequence
     must not meet another thread's.
 
-    A thread may enter again from within: a custom op may read its interpreter.
+    A call from within another one, by an op of the model itself, may read and nothing else: the
+    tensors, memory and bindings of the outer call are in use.
     """
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
+        self.busy: str | None = None  # the call, not a read, that is inside
 
-    def whole(self) -> AbstractContextManager[object]:
-        return self._lock
+    def whole(self, call: str) -> AbstractContextManager[None]:
+        """Waits for other threads. OpError where this thread is inside already."""
+        return _Entry(self, call, wait=True)
 
     def step(self, call: str) -> AbstractContextManager[None]:
-        """RuntimeError on entry, where another thread is inside."""
-        return _Step(self._lock, call)
+        """RuntimeError on entry where another thread is inside, OpError where this one is."""
+        return _Entry(self, call, wait=False)
+
+    def read(self, call: str) -> AbstractContextManager[None]:
+        """RuntimeError on entry where another thread is inside; this one may be."""
+        return _Read(self, call, wait=False)
 
 
-class _Step(AbstractContextManager[None]):
+class _Entry(AbstractContextManager[None]):
     # a plain class: its entry and exit take a third of a generator's time
-    __slots__ = ("_call", "_lock")
+    __slots__ = ("_call", "_guard", "_wait")
 
-    def __init__(self, lock: threading.RLock, call: str) -> None:
-        self._lock = lock
+    def __init__(self, guard: Guard, call: str, *, wait: bool) -> None:
+        self._guard = guard
         self._call = call
+        self._wait = wait
 
     def __enter__(self) -> None:
-        if not self._lock.acquire(blocking=False):
-            raise RuntimeError(
-                f"{self._call}() is called while another thread is inside this interpreter. It is "
-                "used from two threads: what one sets the other may read. Use run(), which is "
-                "atomic, a lock of your own around the sequence, or a clone() for each thread."
+        guard = self._guard
+        self._acquire()
+        if guard.busy is not None:
+            guard.lock.release()
+            raise OpError(
+                f"{self._call}() is called from within {guard.busy}() of the same interpreter, by "
+                "one of its own ops: it would change what the outer call works on. An op may read "
+                "its interpreter (get_tensor, tensor, details); to run the model it needs a "
+                "clone()."
             )
+        guard.busy = self._call
 
     def __exit__(
         self,
@@ -47,4 +62,28 @@ class _Step(AbstractContextManager[None]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._lock.release()
+        self._guard.busy = None
+        self._guard.lock.release()
+
+    def _acquire(self) -> None:
+        if not self._guard.lock.acquire(blocking=self._wait):
+            raise RuntimeError(
+                f"{self._call}() is called while another thread is inside this interpreter. It is "
+                "used from two threads: what one sets the other may read. Use run(), which is "
+                "atomic, a lock of your own around the sequence, or a clone() for each thread."
+            )
+
+
+class _Read(_Entry):
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        self._acquire()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._guard.lock.release()

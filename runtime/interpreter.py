@@ -33,8 +33,10 @@ class Interpreter(Delegated):
     """Runs a `.tflite` model.
 
     The calls of `tf.lite.Interpreter` are steps that belong together (`allocate_tensors`,
-    `set_tensor`, `invoke`, `get_tensor`): from one thread. `run` does all at once, by name, and may
-    be called from several threads.
+    `set_tensor`, `invoke`, `get_tensor`): from one thread. Two threads inside at once are told so;
+    that another thread took its turn between two steps goes unnoticed. `run` does all at once, by
+    name, and may be called from several threads. From within an op its interpreter may be read, and
+    nothing else.
     """
 
     _custom_op_registerers: Sequence[Any] = ()
@@ -182,7 +184,7 @@ class Interpreter(Delegated):
 
     def close(self) -> None:
         """Frees the ops' user data and the memory; later calls raise ValueError."""
-        with self._guard.whole():
+        with self._guard.whole("close"):
             self._open = None
             self._finalize()
             owned, self._owned = self._owned, []
@@ -252,7 +254,7 @@ class Interpreter(Delegated):
 
         ValueError for an intermediate whose memory other tensors use, unless it is kept.
         """
-        with self._guard.step("get_tensor"):
+        with self._guard.read("get_tensor"):
             tensor = self._tensor(tensor_index, subgraph_index)
             self._check_kept(tensor, self._graph.subgraphs[subgraph_index])
             return get_value(tensor, dequantize=self._dequantizes(tensor_index, subgraph_index))
@@ -265,7 +267,7 @@ class Interpreter(Delegated):
         """
 
         def view() -> Array:
-            with self._guard.step("tensor"):
+            with self._guard.read("tensor"):
                 tensor = self._tensor(tensor_index)
                 self._check_kept(tensor, self._graph.subgraphs[0])
                 readable(tensor)
@@ -310,7 +312,7 @@ class Interpreter(Delegated):
 
     def _call(self, call: Call, what: str, reset_variables: bool = False) -> dict[str, Any]:
         settings = self._settings
-        with self._guard.whole():
+        with self._guard.whole(what):
             subgraph = self._graph.subgraphs[call.subgraph]
             values = [
                 (t, convert(t, value, quantize=settings.quantize_inputs))

@@ -341,3 +341,56 @@ def test_an_op_may_read_its_interpreter() -> None:
 
     box.append(Interpreter(model_content=toy_models.custom(("F", None)), custom_ops={"F": peek}))
     np.testing.assert_array_equal(box[0].run({"x": X})["y0"], 2 * X)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda i: i.run({"x": np.zeros(5, np.float32) + 100}),
+        lambda i: i.set_tensor(0, np.zeros(5, np.float32) + 100),
+        lambda i: i.invoke(),
+        lambda i: i.resize_tensor_input(0, [3]),
+        lambda i: i.allocate_tensors(),
+        lambda i: i.reset_all_variables(),
+        lambda i: i.close(),
+    ],
+)
+def test_an_op_may_not_change_what_it_runs_in(call: Any) -> None:
+    """Such a call is refused and the outer one goes on as if it had not been made."""
+    box: list[Interpreter] = []
+    refusals: list[str] = []
+
+    def greedy(x: Any) -> Any:
+        with pytest.raises(RuntimeError, match="clone") as e:
+            call(box[0])
+        refusals.append(str(e.value))
+        return x + 1
+
+    content = toy_models.custom(("Twice", None), ("Greedy", None), ("Twice", None))
+    ops = {"Twice": lambda x: x * 2, "Greedy": greedy}
+    box.append(Interpreter(model_content=content, custom_ops=ops))
+    for _ in range(2):
+        np.testing.assert_array_equal(box[0].run({"x": X})["y2"], (2 * X + 1) * 2)
+    assert all("called from within run() of the same interpreter" in text for text in refusals)
+
+
+def test_an_op_that_runs_its_interpreter_is_named_and_one_that_runs_a_clone_is_right() -> None:
+    box: list[Interpreter] = []
+    content = toy_models.custom(("Deep", None))
+    ops = {"Deep": lambda x: box[0].run({"x": x})["y0"]}
+    box.append(Interpreter(model_content=content, custom_ops=ops))
+    with pytest.raises(RuntimeError) as e:
+        box[0].run({"x": X})
+    text = str(e.value)
+    assert text.startswith("run() is called from within run()")
+    assert text.endswith("Node number 0 (Deep) failed to invoke.")
+
+    inner: list[Interpreter] = []
+
+    def once(x: Any) -> Any:
+        other = inner.pop() if inner else None
+        return x + 1 if other is None else other.run({"x": x})["y0"] * 2
+
+    outer = Interpreter(model_content=content, custom_ops={"Deep": once})
+    inner.append(outer.clone())
+    np.testing.assert_array_equal(outer.run({"x": X})["y0"], (X + 1) * 2)
