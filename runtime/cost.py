@@ -124,6 +124,7 @@ _FAMILIES: dict[str, Callable[[NodeSpec], int]] = {
         (
             *("RESHAPE", "SQUEEZE", "EXPAND_DIMS", "SHAPE", "RANK", "TRANSPOSE", "CONCATENATION"),
             *("PACK", "UNPACK", "SPLIT", "SPLIT_V", "SLICE", "STRIDED_SLICE", "GATHER", "PAD"),
+            *("VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE", "CALL_ONCE", "IF", "WHILE"),
             *("PADV2", "MIRROR_PAD", "TILE", "SPACE_TO_DEPTH", "DEPTH_TO_SPACE", "BROADCAST_TO"),
         ),
         _move,

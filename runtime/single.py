@@ -45,7 +45,7 @@ class NodeRunner:
                 tensor.allocation, tensor.array_or_none = UNUSED, None
         sub.input_indices = tuple(fed)
         sub.output_indices = tuple(t.index for t in live.outputs)
-        sub.execution_plan = [node]
+        sub.model_plan = [node]
         sub.allocated = False
         for index, value in fed.items():
             sub.tensors[index].allocation = ARENA
@@ -59,5 +59,5 @@ class NodeRunner:
             return [t.array.copy() for t in live.outputs]
         finally:
             sub.input_indices, sub.output_indices = self._whole[subgraph]
-            sub.execution_plan = list(range(len(sub.nodes)))
+            sub.model_plan = list(range(len(sub.nodes)))
             sub.allocated = False

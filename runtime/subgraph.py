@@ -53,7 +53,8 @@ class LiveSubgraph(LiveContext):
         self.nodes = [self._make_node(i, o) for i, o in enumerate(definition.operators)]
         self._find_tensors_without_producer()
         self.own_tensors = len(self.tensors)  # delegates can add more
-        self.execution_plan = list(range(len(self.nodes)))
+        self.model_plan = list(range(len(self.nodes)))
+        self.execution_plan = self.model_plan  # or what delegates made of it
         self.delegate_nodes: list[LiveNode] = []  # numbered on from the last of `nodes`
         self.inner: frozenset[int] = frozenset()  # tensors that only a delegate knows
         self.allocated = False
@@ -156,10 +157,12 @@ class LiveSubgraph(LiveContext):
         if self.allocated:
             return
         if self.graph.unresolved and any(
-            node.registration.prepare is _unresolved for node in self.nodes
+            self.nodes[i].registration.prepare is _unresolved for i in self.model_plan
         ):
             raise UnresolvedOpsError(self.graph.unresolved_text())
-        for node in self.nodes:
+        self.use_plan(None)
+        for i in self.model_plan:
+            node = self.nodes[i]
             if node.constant:
                 continue
             try:
@@ -196,7 +199,7 @@ class LiveSubgraph(LiveContext):
         """The execution plan that delegates made, or the model's own."""
         del self.tensors[self.own_tensors :]
         if plan is None:
-            self.execution_plan = list(range(len(self.nodes)))
+            self.execution_plan = self.model_plan
             self.delegate_nodes, self.inner = [], frozenset()
             return
         self.execution_plan = plan.execution
