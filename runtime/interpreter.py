@@ -75,13 +75,12 @@ class Interpreter(Delegated):
         * `experimental_compress_quantization_zero_points`: details give equal zero points as one.
         * the other `experimental_…` choose among TensorFlow Lite's own delegates and kernels: they
           change nothing here.
-        * `delegates`: delegate objects or names ("cuda", "opencl", "module:attribute"; "auto" takes
-          what there is), in order; none: numpy. `only`, `exclude`: the nodes that they may and must
-          not have, by number (in the main subgraph), operator, or output tensor's name.
-        * `on_unavailable`: where a named delegate cannot be made, "error" (unless in "auto") or
-          "fallback", which warns and goes on.
-        * `strict`: DelegateError where a delegate fails, or leaves nodes to numpy. Without it a
-          model runs whatever delegates do, and `delegate_coverage()` tells.
+        * `delegates`: delegate objects or names ("cuda", "opencl", "module:attribute"; "auto": what
+          there is), in order; none: numpy. `only`, `exclude`: the nodes that they may and must not
+          have, by number (in the main subgraph), operator, or output tensor's name.
+        * `on_unavailable`: where a named delegate cannot be made, "error" or "fallback": a warning.
+        * `strict`: DelegateError where a delegate fails or leaves nodes to numpy. Without it a model
+          runs whatever delegates do.
         * `op_resolver`: where ops come from, by default `BuiltinOpResolver()`; `custom_ops`: more
           custom ops, by name.
         * `keep`: names (or numbers) of intermediates that can be read after invoke.

@@ -122,36 +122,7 @@ class LiveSubgraph(LiveContext):
                     self._fail(node, "initialise", e)
                 self.graph.to_free.append((self, node))
 
-    # -- kernels.api.Subgraph
-
-    @property
-    def inputs(self) -> Sequence[LiveTensor]:
-        return [self.tensors[i] for i in self.input_indices]
-
-    @property
-    def outputs(self) -> Sequence[LiveTensor]:
-        return [self.tensors[i] for i in self.output_indices]
-
-    @property
-    def ops(self) -> Sequence[str]:
-        return [node.op for node in self.nodes]
-
-    def reads_input(self, i: int) -> bool:
-        index = self.input_indices[i]
-        if index in self.output_indices:
-            return True
-        return any(t is not None and t.index == index for node in self.nodes for t in node.inputs)
-
-    def resize_input(self, i: int, shape: Sequence[int]) -> None:
-        self.resize_tensor(self.input_indices[i], shape)
-
-    def resize_tensor(self, index: int, shape: Sequence[int]) -> None:
-        tensor = self.tensors[index]
-        wanted = tuple(int(d) for d in shape)
-        if tensor.shape != wanted:
-            tensor.set_shape(wanted)
-            self.allocated = False
-            self.stale = True
+    # -- allocation
 
     def allocate(self) -> None:
         if self.allocated:
@@ -256,8 +227,6 @@ class LiveSubgraph(LiveContext):
             self._fail(self._call_nodes[done - 1], "invoke", e)
         finally:
             self._running = False
-
-    # -- allocation
 
     def _prepare(self, node: LiveNode) -> None:
         registration = node.registration
