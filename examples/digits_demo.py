@@ -60,6 +60,15 @@ def choose(digits: Array, guesses: list[Array]) -> list[int]:
     return sorted(chosen, key=lambda i: int(digits[i]))
 
 
+def misread(i: int, digits: Array, guesses: dict[str, Array], labels: list[str]) -> str:
+    """What is wrong with the guesses for an image; empty where both are right."""
+    wrong = {kind: labels[g[i]] for kind, g in guesses.items() if g[i] != digits[i]}
+    if not wrong:
+        return ""
+    says = " and ".join(f"{kind} says {label}" for kind, label in wrong.items())
+    return f"[red]misread: {says}[/]"
+
+
 def main() -> None:
     images, digits, labels = load()
     results = {kind: classify(MODELS / name, images) for kind, name in KINDS.items()}
@@ -69,7 +78,10 @@ def main() -> None:
 
     out.print(f"\n[bold]{len(images)} handwritten digits[/] that the models have never seen\n")
     pictured = sorted(shown, key=lambda i: all(g[i] == digits[i] for g in guesses.values()))[:4]
-    pictures = [f"{picture(images[i])}\n\nimage {i}, a {digits[i]}" for i in sorted(pictured)]
+    pictures = [
+        f"{picture(images[i])}\n\nimage {i}, a {digits[i]}\n{misread(i, digits, guesses, labels)}"
+        for i in sorted(pictured)
+    ]
     out.print(Columns(pictures, padding=(0, 4)))
     out.print()
     table = Table(box=box.SIMPLE_HEAD, title="Some of them", title_justify="left")
@@ -82,8 +94,9 @@ def main() -> None:
         row = [str(i), str(digits[i])]
         for kind, (scores, _) in results.items():
             guess = guesses[kind][i]
-            colour = "green" if guess == digits[i] else "red"
-            row += [f"[{colour}]{labels[guess]}[/]", f"{scores[i, guess]:.1%}"]
+            right = guess == digits[i]
+            says = f"[green]{labels[guess]}[/]" if right else f"[red]{labels[guess]} (wrong)[/]"
+            row += [says, f"{scores[i, guess]:.1%}"]
         table.add_row(*row)
     out.print(table)
 

@@ -9,6 +9,8 @@ and only looked at to print the accuracy. Everything is seeded; it takes some se
 
 from __future__ import annotations
 
+import argparse
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,6 @@ from typing import Any
 import numpy as np
 from digits_net import CHANNELS, CLASSES, Params, forward, train
 from numpy.typing import NDArray
-from sklearn.datasets import load_digits
 
 from litedelegate.runtime.builder import GraphBuilder, ModelBuilder, Quant, TensorRef
 
@@ -154,8 +155,24 @@ def build(params: Params, kind: Activations) -> bytes:
     return model.build()
 
 
+def load() -> Any:
+    """scikit-learn's digits; ends the program where it is not installed."""
+    try:
+        from sklearn.datasets import load_digits
+    except ModuleNotFoundError as error:
+        sys.exit(
+            f"no module {error.name!r}: training needs scikit-learn, pip install -e '.[dev]'\n"
+            "(the trained models are in examples/models; digits_demo.py needs none of this)"
+        )
+    return load_digits()
+
+
 def main() -> None:
-    data = load_digits()
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.parse_args()
+    data = load()
     images = (data.images / 16).astype(np.float32)[..., None]
     order = np.random.default_rng(0).permutation(len(images))
     held_out, training = order[:HELD_OUT], order[HELD_OUT:]

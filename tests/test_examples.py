@@ -88,6 +88,38 @@ def test_the_demo_shows_labels_confidence_and_accuracy(
     assert "█" in out
 
 
+def test_the_demo_says_which_pictures_are_misread(
+    example: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    demo = example("digits_demo")
+    images, digits, labels = demo.load()
+    guesses = {k: demo.classify(MODELS / n, images)[0].argmax(1) for k, n in demo.KINDS.items()}
+    wrong = np.flatnonzero(np.any([g != digits for g in guesses.values()], axis=0))
+    right = np.flatnonzero(np.all([g == digits for g in guesses.values()], axis=0))
+    assert demo.misread(int(right[0]), digits, guesses, labels) == ""
+    text = demo.misread(int(wrong[0]), digits, guesses, labels)
+    demo.main()
+    out = capsys.readouterr().out
+    assert text.removeprefix("[red]").removesuffix("[/]") in out
+    assert out.count("misread: ") == 1 and "(wrong)" in out
+
+
+def test_training_without_scikit_learn_names_the_extra(
+    example: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("sklearn", "sklearn.datasets"):
+        monkeypatch.setitem(sys.modules, name, None)
+    trainer = example("digits_train")
+    monkeypatch.setattr(sys, "argv", ["digits_train.py"])
+    with pytest.raises(SystemExit, match=r"scikit-learn, pip install -e '\.\[dev\]'"):
+        trainer.main()
+    monkeypatch.setattr(sys, "argv", ["digits_train.py", "--help"])
+    with pytest.raises(SystemExit) as end:
+        trainer.main()
+    assert end.value.code == 0
+    assert "python examples/digits_train.py" in capsys.readouterr().out
+
+
 def test_training_gradients_are_those_of_the_loss(example: Any) -> None:
     net = example("digits_net")
     rng = np.random.default_rng(0)
