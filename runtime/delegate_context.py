@@ -35,6 +35,7 @@ class PlanningContext:
         self._bar = bar
         self._fail = fail
         self._before = (list(plan.execution), len(plan.placed), len(plan.added))
+        self._makers: dict[int, LiveNode] = {}
         self._candidates: list[int] | None = None
         self._partitions: dict[tuple[int, ...], Partition] = {}
         self._shared: dict[Any, Any] = {}
@@ -85,7 +86,9 @@ class PlanningContext:
         for kind, tensors in (("input", node.inputs), ("output", node.outputs)):
             for number, t in enumerate(tensors):
                 if t is not None and t.is_dynamic:
-                    maker = next((n for n in self._subgraph.nodes if t in n.outputs), node)
+                    if not self._makers:
+                        self._makers = {o.index: n for n in self._subgraph.nodes for o in n.outputs}
+                    maker = self._makers.get(t.index, node)
                     return "DYNAMIC", (
                         f"{kind} {number} {t.name!r} has a shape that is known only while the "
                         f"model runs: node {maker.index} ({maker.op}) makes it"

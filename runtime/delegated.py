@@ -61,11 +61,11 @@ class Delegated(Described):
             try:
                 for added in found.delegates:
                     delegation.add(added)
-                self._settle()
+                delegation.settle()
             except Exception:
                 for added in found.delegates:
                     delegation.remove(added)
-                self._settle()
+                delegation.settle()
                 raise
 
     def delegate_coverage(self) -> Coverage:
@@ -78,8 +78,3 @@ class Delegated(Described):
                 self._views.ensure_none("delegate_coverage")
                 main.allocate()
             return coverage(self._graph)
-
-    def _settle(self) -> None:
-        for subgraph in self._graph.subgraphs:
-            if subgraph.allocated:
-                subgraph.settle()

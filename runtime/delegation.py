@@ -11,7 +11,7 @@ from .delegate import Delegate, DelegateError, Refusal
 from .delegate_context import PlanningContext
 from .node import LiveNode
 from .plan import Placed, Plan
-from .state import State, has_state
+from .state import State
 
 if TYPE_CHECKING:
     from .graph import Graph
@@ -74,6 +74,7 @@ class Delegation:
         self._barred: dict[tuple[int, int, str], str] = {}  # failed to attach: the reason
         self._fault: tuple[Delegate, Exception] | None = None
         self._recovering = False
+        self._state: State | None = None  # room to save it in, while memory stays as it is
 
     @property
     def asked(self) -> bool:
@@ -105,6 +106,7 @@ class Delegation:
 
     def apply(self, subgraph: LiveSubgraph) -> None:
         """Gives a subgraph whose nodes are prepared the plan for its shapes."""
+        self._state = None
         if not self.delegates:
             return
         kept = self._kept.setdefault(subgraph.index, OrderedDict())
@@ -202,8 +204,10 @@ class Delegation:
 
     def run(self, subgraph: LiveSubgraph) -> None:
         """Invokes; after a fault of a delegate once more, without it and from the same state."""
-        while True:
-            state = State(self._graph) if has_state(self._graph) else None
+        while any(plan.placed for plan in self.plans.values()):
+            state = self._state = self._state or State(self._graph)
+            if state:
+                state.save()
             self._fault = None
             try:
                 subgraph.run()
@@ -215,15 +219,19 @@ class Delegation:
                 if self.rules.strict:
                     raise
                 self._take_off(*fault)
-            if state is not None:
-                state.restore()
+            state.restore()
             self._recovering = True
             try:
-                for other in self._graph.subgraphs:
-                    if other.allocated:
-                        other.settle()
+                self.settle()
             finally:
                 self._recovering = False
+        subgraph.run()
+
+    def settle(self) -> None:
+        """Plans anew what is allocated: callees first, whose arrays their callers may hold."""
+        for subgraph in reversed(self._graph.subgraphs):
+            if subgraph.allocated:
+                subgraph.settle()
 
     def _take_off(self, delegate: Delegate, error: Exception) -> None:
         text = f"it failed while the model ran: {type(error).__name__}: {error}"

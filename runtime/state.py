@@ -7,55 +7,54 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..kernels.types import Array
-
 if TYPE_CHECKING:
     from .graph import Graph
     from .node import LiveNode
-    from .tensor import LiveTensor
 
 
 class State:
-    """A copy of variable tensors, of what resources hold, and of what nodes keep."""
+    """Room for a copy of variable tensors, of what resources hold, and of what nodes keep.
+
+    For the memory as it is planned now: after an allocate another one is needed.
+    """
 
     def __init__(self, graph: Graph) -> None:
-        self._graph = graph
-        self._tensors: list[tuple[LiveTensor, Array]] = []
-        self._nodes: list[tuple[LiveNode, Any]] = []
-        for subgraph in graph.subgraphs:
-            kept = [t for node in subgraph.nodes for t in node.persistent.values()]
-            for tensor in (*(t for t in subgraph.tensors if t.variable), *kept):
-                if tensor.array_or_none is not None:
-                    self._tensors.append((tensor, tensor.array_or_none.copy()))
-            for node in subgraph.nodes:
-                if node.registration.reset is not None:
-                    self._nodes.append((node, copy.deepcopy(node.user_data)))
-        self._resources: list[tuple[Any, Any, Any]] = [
+        self._resources = graph.resources
+        nodes = [n for s in graph.subgraphs for n in s.nodes]
+        kept = [
+            *(t for s in graph.subgraphs for t in s.tensors if t.variable),
+            *(t for n in nodes for t in n.persistent.values()),
+        ]
+        self._tensors = [
+            (t, np.empty_like(t.array_or_none)) for t in kept if t.array_or_none is not None
+        ]
+        self._keepers = [n for n in nodes if n.registration.reset is not None]
+        self._once = any(n.op == "CALL_ONCE" for n in nodes)
+        self._data: list[tuple[LiveNode, Any]] = []
+        self._values: list[tuple[Any, Any, Any]] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._tensors or self._keepers or self._once or self._resources)
+
+    def save(self) -> None:
+        for tensor, room in self._tensors:
+            np.copyto(room, tensor.array)
+        self._data = [(n, copy.deepcopy(n.user_data)) for n in self._keepers]
+        self._values = [
             (key, resource, copy.copy(getattr(resource, "value", None)))
-            for key, resource in graph.resources.items()
+            for key, resource in self._resources.items()
         ]
 
     def restore(self) -> None:
-        for tensor, value in self._tensors:
-            np.copyto(tensor.array, value)
-        for node, data in self._nodes:
+        """To what it was when `save` was called."""
+        for tensor, room in self._tensors:
+            np.copyto(tensor.array, room)
+        for node, data in self._data:
             node.user_data = data
-        resources = self._graph.resources
-        known = {key for key, _, _ in self._resources}
-        for key in [k for k in resources if k not in known]:
-            del resources[key]  # CALL_ONCE runs again
-        for key, resource, value in self._resources:
-            resources[key] = resource
+        known = {key for key, _, _ in self._values}
+        for key in [k for k in self._resources if k not in known]:
+            del self._resources[key]  # CALL_ONCE runs again
+        for key, resource, value in self._values:
+            self._resources[key] = resource
             if hasattr(resource, "value"):
                 resource.value = value
-
-
-def has_state(graph: Graph) -> bool:
-    """Whether there is anything to save."""
-    return bool(graph.resources) or any(
-        any(t.variable for t in s.tensors)
-        or any(
-            n.persistent or n.registration.reset is not None or n.op == "CALL_ONCE" for n in s.nodes
-        )
-        for s in graph.subgraphs
-    )
