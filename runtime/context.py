@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ class LiveContext:
     allocated: bool
     stale: bool  # an input was resized since the last allocate
     _running: bool
+    _preparing: LiveNode | None  # whose prepare is being called
 
     # -- kernels.api.Subgraph
 
@@ -71,8 +73,8 @@ class LiveContext:
         return self.graph.resources
 
     def resize(self, tensor: api.Tensor, shape: Sequence[int], dtype: DType | None = None) -> None:
-        live = self._own(tensor)
-        wanted = tuple(int(d) for d in shape)
+        live = self._writable(tensor)
+        wanted = _shape(live.name, shape)
         if dtype is not None and dtype is not live.dtype:
             raise OpError(
                 f"tensor {live.name!r} is {live.dtype.label} in the model and cannot become "
@@ -91,7 +93,7 @@ class LiveContext:
             )
 
     def set_dynamic(self, tensor: api.Tensor) -> None:
-        live = self._own(tensor)
+        live = self._writable(tensor)
         live.allocation = DYNAMIC
         live.array_or_none = None
 
@@ -107,7 +109,7 @@ class LiveContext:
         live = self.nodes[node.index]
         number = len(live.temporaries)
         name = f"{live.op}.temporary{number}"
-        tensor = LiveTensor(-1, name, tuple(int(d) for d in shape), dtype, allocation=ARENA)
+        tensor = LiveTensor(-1, name, _shape(name, shape), dtype, allocation=ARENA)
         if kind == "persistent":
             kept = live.persistent.get(number)
             if kept is not None and (kept.shape, kept.dtype) == (tensor.shape, dtype):
@@ -132,3 +134,26 @@ class LiveContext:
         if not isinstance(tensor, LiveTensor):
             raise TypeError(f"{tensor!r} is no tensor of this interpreter")
         return tensor
+
+    def _writable(self, tensor: api.Tensor) -> LiveTensor:
+        live, node = self._own(tensor), self._preparing
+        if node is not None and not any(live is t for t in (*node.outputs, *node.temporaries)):
+            raise OpError(
+                f"prepare of {node.op} changes the shape of tensor {live.index} {live.name!r}, "
+                "which is neither an output nor a temporary of its node"
+            )
+        return live
+
+
+def _shape(name: str, shape: Any) -> api.Shape:
+    """The shape as Python integers. OpError for what is none: fractions are not cut."""
+    try:
+        wanted = tuple(operator.index(d) for d in shape)
+    except TypeError:
+        wanted = (-1,)
+    if any(not 0 <= d < 1 << 31 for d in wanted):
+        raise OpError(
+            f"{shape!r} is no shape for tensor {name!r}: that is a list of whole numbers from 0 to "
+            f"{(1 << 31) - 1}"
+        )
+    return wanted

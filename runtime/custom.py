@@ -56,19 +56,20 @@ class CustomOp:
             return [first] * len(node.outputs)
         assert callable(self.shape)
         found = self.shape(*inputs, **keywords)
-        if len(node.outputs) == 1 and not (found and isinstance(found[0], Sequence)):
+        several = isinstance(found, Sequence) and found and isinstance(found[0], Sequence)
+        if len(node.outputs) == 1 and not several:
             found = [found]
-        if len(found) != len(node.outputs):
+        if not isinstance(found, Sequence) or len(found) != len(node.outputs):
+            gave = f"{len(found)} shapes" if isinstance(found, Sequence) else repr(found)
             raise OpError(
-                f"the shape function of {self.name} gave {len(found)} shapes for "
-                f"{len(node.outputs)} outputs"
+                f"the shape function of {self.name} gave {gave} for {len(node.outputs)} outputs"
             )
-        return [tuple(int(d) for d in s) for s in found]
+        return found  # whether each is a shape is asked where it is given to its output
 
     def _invoke(self, context: Context, node: Node) -> None:
         state: _State = node.user_data
         results = self.function(*map(_argument, node.inputs), **(state.keywords or {}))
-        if not isinstance(results, tuple | list):
+        if not _are_several(results, len(node.outputs)):
             results = (results,)
         if len(results) != len(node.outputs):
             raise OpError(
@@ -84,6 +85,8 @@ class CustomOp:
                 f"{self.name} returned {value.dtype} for output {i} {out.name!r}, which is "
                 f"{out.dtype.label}"
             )
+        if out.dtype.is_integer and value.size and value.dtype != bool:
+            _check_range(self.name, i, value, out)
         if out.is_dynamic:
             context.resize(out, value.shape)
         elif value.shape != out.shape:
@@ -92,6 +95,27 @@ class CustomOp:
                 f"the model declares {list(out.shape)}. custom_op(shape=...) says what it will be."
             )
         np.copyto(out.array, value, casting="same_kind")
+
+
+def _are_several(results: Any, outputs: int) -> bool:
+    """Whether a result is one for each output: a list can as well be the value of one."""
+    if isinstance(results, list):
+        return outputs != 1 or any(isinstance(r, np.ndarray) for r in results)
+    return isinstance(results, tuple)
+
+
+def _check_range(name: str, i: int, value: Array, out: Tensor) -> None:
+    """OpError where an integer of a wider type (or in the storage of one) would wrap."""
+    low, high = out.dtype.range()
+    stored = np.iinfo(value.dtype)
+    if low <= stored.min and stored.max <= high:
+        return
+    least, most = int(value.min()), int(value.max())
+    if least < low or most > high:
+        raise OpError(
+            f"{name} returned {value.dtype} from {least} to {most} for output {i} {out.name!r}, "
+            f"which is {out.dtype.label} and holds {low} to {high}; clip or reduce the values"
+        )
 
 
 class _State:
@@ -134,50 +158,92 @@ def _keywords(function: Function, node: Node, options: Any) -> dict[str, Any]:
     """The options that the function takes, from a FlexBuffer map; `options` is the bytes
     themselves.
     """
-    named, takes_all = _parameters(function, len(node.inputs))
-    found: dict[str, Any] = {}
-    values: Any = {}
+    named, takes_all, taken = _parameters(function, len(node.inputs))
     wanted = [p for p in named if p.name != "options"]
-    if wanted or takes_all:
-        try:
-            values = options.flexbuffer()
-        except ValueError as e:
-            raise OpError(f"the options of {node.op} are no FlexBuffer: {e}") from e
-        if not isinstance(values, dict):
-            raise OpError(f"the options of {node.op} are no FlexBuffer map but {values!r}")
-        names = values if takes_all else [p.name for p in wanted]
-        found = {name: values[name] for name in names if name in values}
-    if any(p.name == "options" for p in named):
-        found["options"] = options
-    lacking = [p.name for p in wanted if p.default is p.empty and p.name not in found]
-    if lacking:
+    takes_bytes = len(wanted) < len(named)
+    values = _values(node, options, needed=bool(wanted) or takes_all)
+    found = {k: v for k, v in values.items() if takes_all or any(k == p.name for p in wanted)}
+    clash = sorted(found.keys() & taken)
+    if clash:
         raise OpError(
-            f"the function for {node.op} needs the options {', '.join(map(repr, lacking))}; the "
-            "model "
-            f"gives {', '.join(map(repr, values)) or 'none'}"
+            f"the option {clash[0]!r} of {node.op} has the name of a parameter that takes an "
+            "input; give that parameter another name"
         )
+    lacking = [p for p in wanted if p.default is p.empty and p.name not in found]
+    if lacking:
+        text = (
+            f"the function for {node.op} needs the options "
+            f"{', '.join(repr(p.name) for p in lacking)}; the model gives "
+            f"{', '.join(map(repr, values)) or 'none'}"
+        )
+        if any(p.kind is not p.KEYWORD_ONLY for p in lacking):
+            text += f" (or it takes too many inputs: the node has {len(node.inputs)})"
+        raise OpError(text)
+    ignored = [name for name in values if name not in found]
+    if not takes_bytes and (ignored or (options and not found and not _is_empty(options))):
+        what = ", ".join(f"{k!r} ({values[k]!r})" for k in ignored)
+        raise OpError(
+            f"the function for {node.op} does not take the options that the model gives: "
+            f"{what or f'{len(options)} bytes'}. Without them its numbers would be wrong. Give it "
+            "a parameter of each name, **others for those that do not matter, or `options` for "
+            "the bytes as they are."
+        )
+    if takes_bytes:
+        found["options"] = options
     return found
 
 
-def _parameters(function: Function, inputs: int) -> tuple[list[inspect.Parameter], bool]:
-    """Parameters that can be options, and whether all are taken: the first ones take the inputs."""
+def _values(node: Node, options: Any, *, needed: bool) -> dict[str, Any]:
+    """The options by name; OpError where they have none and a name is needed."""
+    try:
+        values = options.flexbuffer()
+    except ValueError as e:
+        if needed:
+            raise OpError(f"the options of {node.op} are no FlexBuffer: {e}") from e
+        return {}
+    if isinstance(values, dict):
+        return values
+    if needed:
+        raise OpError(f"the options of {node.op} are no FlexBuffer map but {values!r}")
+    return {}
+
+
+def _is_empty(options: Any) -> bool:
+    """Whether the bytes are a FlexBuffer that says nothing."""
+    try:
+        return options.flexbuffer() in (None, {}, [])
+    except ValueError:
+        return False
+
+
+def _parameters(
+    function: Function, inputs: int
+) -> tuple[list[inspect.Parameter], bool, frozenset[str]]:
+    """Parameters that can be options, whether others are taken too (**), and the names of those
+    that take the inputs: the first ones.
+    """
+    if isinstance(function, np.ufunc):  # its `out`, `where`, `dtype` are no options of a model
+        return [], False, frozenset()
     try:
         parameters = list(inspect.signature(function).parameters.values())
-    except (TypeError, ValueError):  # a ufunc or the like
-        return [], False
+    except (TypeError, ValueError):  # a builtin
+        return [], False, frozenset()
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters)
     if any(p.kind is p.VAR_POSITIONAL for p in parameters):
-        return [p for p in parameters if p.kind is p.KEYWORD_ONLY], takes_all
+        before = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+        return [p for p in parameters if p.kind is p.KEYWORD_ONLY], takes_all, frozenset(before)
     places = [p for p in parameters if p.kind in positional]
     if len(places) < inputs:
         raise OpError(f"the function takes {len(places)} arrays; the node has {inputs} inputs")
     taken = {p.name for p in places[:inputs]}
-    return [
+    named = [
         p
         for p in parameters
         if p.name not in taken and p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
-    ], takes_all
+    ]
+    by_name = frozenset(p.name for p in places[:inputs] if p.kind is p.POSITIONAL_OR_KEYWORD)
+    return named, takes_all, by_name
 
 
 @overload
@@ -198,8 +264,10 @@ def custom_op(
         Interpreter("model.tflite", custom_ops={"Atan": atan})
 
     The function is given an array for each input of the node (None for an absent one; read-only),
-    and by keyword those of its other parameters that the op's FlexBuffer options have; one called
-    `options` is given the option bytes. It returns an array, or a tuple with one for each output.
+    and by keyword the op's FlexBuffer options; one called `options` is given the option bytes. An
+    option that it does not take is an error, unless it takes `options` or `**others`. It returns an
+    array, or a tuple with one for each output: floats and integers are cast to the output's float
+    type, integers to its integer type where all fit.
 
     `shape`: "same" (as input 0), or a function of the input shapes and the options that gives the
     output's shape (a list of shapes for several). None: what the model declares, as long as no

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -65,6 +65,7 @@ class LiveSubgraph(LiveContext):
         self._call_nodes: list[LiveNode] = []
         self._arena: Array | None = None
         self._running = False
+        self._preparing = None
 
     # -- building
 
@@ -245,7 +246,7 @@ class LiveSubgraph(LiveContext):
             return
         if registration.infer is None:
             if registration.prepare is not None:
-                registration.prepare(self, node)
+                self._ask_prepare(node, registration.prepare)
             return
         spec = node.make_spec(with_values=False)
         shapes = registration.infer(spec)
@@ -259,6 +260,13 @@ class LiveSubgraph(LiveContext):
             out.allocation = DYNAMIC
             if shape is not None:
                 out.set_shape(shape)
+
+    def _ask_prepare(self, node: LiveNode, prepare: Callable[[Any, Any], None]) -> None:
+        self._preparing = node
+        try:
+            prepare(self, node)
+        finally:
+            self._preparing = None
 
     def _set_shapes(self, node: LiveNode, shapes: Sequence[Shape | None]) -> None:
         if len(shapes) != len(node.outputs):
@@ -319,7 +327,7 @@ class LiveSubgraph(LiveContext):
             if shapes != node.late_shapes:
                 node.temporaries = []
                 if registration.prepare is not None:
-                    registration.prepare(self, node)
+                    self._ask_prepare(node, registration.prepare)
                 node.late_shapes = shapes
                 for out in node.outputs:
                     if out.array_or_none is None or out.array_or_none.shape != out.shape:

@@ -145,6 +145,41 @@ def test_a_shape_function() -> None:
         run_function(lambda x: x, shape=lambda s: [s, s])
 
 
+@pytest.mark.parametrize(
+    "shape", [5, "no shape", (2.5, 3), (-1, 3), [[1], [2.5]], None, (1 << 31,)]
+)
+def test_what_is_no_shape(shape: Any) -> None:
+    """From a shape function, and from prepare: an error that names node and tensor."""
+
+    def prepare(context: Any, node: Any) -> None:
+        context.resize(node.outputs[0], shape)
+
+    rule = custom_op("F", shape=lambda s: shape)(lambda x: x)
+    for op in (rule, Registration(prepare=prepare, invoke=prepare)):
+        interpreter = Interpreter(
+            model_content=toy_models.custom(("F", None)), custom_ops={"F": op}
+        )
+        with pytest.raises(RuntimeError, match=r"is no shape|gave .* for 1 outputs") as e:
+            interpreter.allocate_tensors()
+        assert str(e.value).endswith("Node number 0 (F) failed to prepare.")
+        assert isinstance(e.value.__cause__, OpError)
+
+
+def test_an_op_may_size_its_outputs_and_temporaries_alone() -> None:
+    def prepare(context: Any, node: Any) -> None:
+        context.resize(node.inputs[0], (5, 3))
+
+    content = toy_models.custom(("Id", None), ("Bad", None))
+    for bad in (0, 1):
+        names = ["Id", "Bad"] if bad else ["Bad", "Id"]
+        content = toy_models.custom((names[0], None), (names[1], None))
+        ops = {"Id": lambda x: x, "Bad": Registration(prepare=prepare, invoke=prepare)}
+        interpreter = Interpreter(model_content=content, custom_ops=ops)
+        with pytest.raises(RuntimeError, match="neither an output nor a temporary") as e:
+            interpreter.allocate_tensors()
+        assert str(e.value).endswith(f"Node number {bad} (Bad) failed to prepare.")
+
+
 def test_several_inputs_and_outputs() -> None:
     b = ModelBuilder()
     g = b.subgraph()
@@ -167,6 +202,34 @@ def test_wrong_results() -> None:
     ):
         run_function(lambda x: x + 1j * 1.0 * np.ones(5))
     assert run_function(lambda x: x.astype(np.float64)).dtype == np.float32
+    assert run_function(lambda x: x.astype(np.int32)).dtype == np.float32
+    np.testing.assert_array_equal(run_function(lambda x: x.tolist()), X)
+    np.testing.assert_array_equal(run_function(lambda x: [x]), X)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "int4"])
+def test_integers_are_cast_where_they_fit(dtype: str) -> None:
+    b = ModelBuilder()
+    g = b.subgraph()
+    x = g.input("x", (2,), "int64")
+    g.outputs(g.custom("F", [x], ("y", (2,), dtype)))
+    interpreter = Interpreter(model_content=b.build(), custom_ops={"F": lambda x: x})
+    low, high = {
+        "int8": (-128, 127),
+        "uint8": (0, 255),
+        "int16": (-(2**15), 2**15 - 1),
+        "int32": (-(2**31), 2**31 - 1),
+        "int4": (-8, 7),
+    }[dtype]
+    # numpy casts no signed integers to unsigned ones
+    if dtype != "uint8":
+        fits = np.array([low, high], np.int64)
+        assert interpreter.run({"x": fits})["y"].tolist() == fits.tolist()
+        with pytest.raises(RuntimeError, match=f"int64 from 0 to {high + 1} .*holds {low} to"):
+            interpreter.run({"x": np.array([0, high + 1], np.int64)})
+    else:
+        with pytest.raises(RuntimeError, match="returned int64 for output 0"):
+            interpreter.run({"x": np.array([0, 1], np.int64)})
 
 
 def test_inputs_are_read_only() -> None:
@@ -188,7 +251,9 @@ def with_options(function: Any, options: Any) -> Any:
 
 
 def test_options_by_name() -> None:
-    assert with_options(lambda x, *, by: x * np.float32(by), {"by": 3, "other": 1}) == [3, 6]
+    assert with_options(lambda x, *, by: x * np.float32(by), {"by": 3}) == [3, 6]
+    both = {"by": 3, "other": 1}
+    assert with_options(lambda x, *, by, **others: x * np.float32(by), both) == [3, 6]
     assert with_options(lambda x, **all: x * np.float32(len(all)), {"by": 3, "other": 1}) == [2, 4]
     assert with_options(lambda x, options: x * np.float32(len(options)), b"abcd") == [4, 8]
     with pytest.raises(RuntimeError, match="needs the options 'by'; the model gives 'other'"):
@@ -197,6 +262,42 @@ def test_options_by_name() -> None:
         with_options(lambda x, *, by: x, [1, 2])
     with pytest.raises(RuntimeError, match="takes 0 arrays; the node has 1 inputs"):
         with_options(lambda: 1, None)
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"alpha": 5.0}, r"'alpha' \(5\.0\)"),
+        ({"by": 1, "x": 3}, "'x'"),
+        (b"raw!", "4 bytes"),
+        (["Erf", b"..."], r"\d+ bytes"),
+    ],
+)
+def test_options_that_would_be_ignored(options: Any, named: str) -> None:
+    functions = [np.negative, custom_op("F")(lambda x: x)]
+    if options == {"by": 1, "x": 3}:
+        functions = [lambda x, by: x]
+    for function in functions:
+        with pytest.raises(RuntimeError, match=f"does not take the options.*{named}") as e:
+            with_options(function, options)
+        assert str(e.value).endswith("Node number 0 (F) failed to prepare.")
+    assert with_options(lambda x, options: x, options) == [1, 2]
+
+
+@pytest.mark.parametrize("nothing", [None, b"", {}])
+def test_no_options_are_taken_by_any_function(nothing: Any) -> None:
+    assert with_options(np.negative, nothing) == [-1, -2]
+
+
+def test_an_option_with_the_name_of_an_input() -> None:
+    with pytest.raises(RuntimeError, match="option 'x' of F has the name of a parameter"):
+        with_options(lambda x, **others: x, {"x": 3})
+    assert with_options(lambda x, /, **others: x * others["x"], {"x": 3}) == [3, 6]
+
+
+def test_a_parameter_that_is_neither_input_nor_option() -> None:
+    with pytest.raises(RuntimeError, match=r"needs the options 'y'.*too many inputs.* has 1"):
+        with_options(lambda x, y: x, None)
 
 
 # -- temporaries
