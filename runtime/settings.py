@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
+from weakref import WeakValueDictionary
 
 from ..kernels.api import Registration
 from .delegate import Delegate
@@ -15,6 +16,11 @@ from .graph import Graph
 from .resolver import BuiltinOpResolver, ChainedResolver, MutableOpResolver, OpResolver
 
 CustomOps = Mapping[str, Registration | Callable[..., Any]]
+
+# what adds the ops of the shared libraries that are loaded, by the name of each op
+NAMED_REGISTERERS: WeakValueDictionary[str, Callable[[MutableOpResolver], None]] = (
+    WeakValueDictionary()
+)
 
 
 @enum.unique
@@ -58,11 +64,7 @@ def make_resolver(
     added = MutableOpResolver()
     for registerer in registerers:
         if isinstance(registerer, str):
-            raise ValueError(
-                f"Looking up symbol '{registerer}' failed with error 'no shared library is "
-                "loaded'. "
-                "Give a function that takes a MutableOpResolver and adds ops to it."
-            )
+            registerer = _named(registerer)
         registerer(added)
     if custom_ops:
         from .custom import as_registration
@@ -70,6 +72,19 @@ def make_resolver(
         for name, op in custom_ops.items():
             added.add_custom(name, as_registration(name, op))
     return ChainedResolver(added, resolver)
+
+
+def _named(name: str) -> Callable[[MutableOpResolver], None]:
+    found = NAMED_REGISTERERS.get(name)
+    if found is None:
+        known = ", ".join(sorted(NAMED_REGISTERERS)) or "none"
+        raise ValueError(
+            f"Looking up symbol '{name}' failed with error 'no shared library that is loaded has "
+            f"an op of that name' (there are: {known}). "
+            "Load one with load_op_library(path), or give a function that takes a "
+            "MutableOpResolver and adds ops to it."
+        )
+    return found
 
 
 def check_keep(graph: Graph, keep: Sequence[str | int]) -> None:

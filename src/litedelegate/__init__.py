@@ -9,6 +9,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .customops.library import OpLibrary as OpLibrary
+    from .customops.library import OpLibraryError as OpLibraryError
+    from .customops.library import load_op_library as load_op_library
     from .kernels.api import Context as Context
     from .kernels.api import Node as Node
     from .kernels.api import NodeSpec as NodeSpec
@@ -50,6 +53,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _PLACES = {
+    "customops.library": ("OpLibrary", "OpLibraryError", "load_op_library"),
     "kernels.api": (
         *("Context", "Node", "NodeSpec", "OpError", "Options", "Quantization"),
         *("Registration", "TensorSpec", "Unsupported"),
