@@ -74,10 +74,12 @@ def command(
         recorded = _profile(session, min(PROFILED_RUNS, len(times))) if profile or trace else None
         memory = asdict(session.interpreter.memory)
         threads = session.interpreter.num_threads
+        placement = str(session.interpreter.delegate_coverage())
     result: dict[str, Any] = {
         "model": str(model),
         "signature": session.signature,
         "threads": threads,
+        "placement": placement,
         "load_seconds": session.load_seconds,
         "allocate_seconds": allocate,
         "first_seconds": first,
@@ -170,6 +172,7 @@ def _print(out: Console, result: dict[str, Any]) -> None:
     rows: list[tuple[str, Any]] = [
         ("model", f"[bold]{show.name(Path(result['model']).name)}[/]"),
         ("threads", f"{threads}"),
+        ("runs on", result["placement"]),
         ("load", f"{show.seconds(result['load_seconds'])}, verification and imports included"),
         ("allocate", f"{show.seconds(result['allocate_seconds'])}: shapes, memory plan, packing"),
         ("first run", show.seconds(result["first_seconds"])),

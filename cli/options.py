@@ -29,6 +29,8 @@ def input_options(command: Command) -> Command:
                      help="See --mean. [default: 1 with --mean, else 255]"),
         click.option("--threads", type=click.IntRange(1), metavar="N",
                      help="Threads to use. [default: all cores]"),
+        click.option("--delegate", "-d", "delegates", multiple=True, metavar="NAME",
+                     help="opencl, cuda, auto or MODULE:ATTRIBUTE; in order. [default: numpy]"),
         click.option("--quantize", is_flag=True,
                      help="Take floats for quantised inputs and quantise them."),
     ]  # fmt: skip

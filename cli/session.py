@@ -39,6 +39,7 @@ class Session:
         std: tuple[float, ...] | None,
         threads: int | None,
         quantize: bool,
+        delegates: Sequence[str] = (),
         fill: str | None = None,
     ) -> None:
         """`model` is a file, or makes the interpreter from the arguments that are left.
@@ -50,7 +51,9 @@ class Session:
         start = time.perf_counter()
         try:
             make = model if callable(model) else partial(Interpreter, model)
-            self.interpreter = make(num_threads=threads, quantize_inputs=quantize)
+            self.interpreter = make(
+                num_threads=threads, quantize_inputs=quantize, delegates=list(delegates)
+            )
         except BuildError as error:
             if str(error).startswith("Didn't find op"):
                 raise Unresolved(str(error)) from error

@@ -79,8 +79,8 @@ class Interpreter(Delegated):
           there is), in order; none: numpy. `only`, `exclude`: the nodes that they may and must not
           have, by number (in the main subgraph), operator, or output tensor's name.
         * `on_unavailable`: where a named delegate cannot be made, "error" or "fallback" (warns).
-        * `strict`: DelegateError where a delegate fails or leaves nodes to numpy; else the model runs
-          whatever delegates do.
+        * `strict`: DelegateError where a delegate fails or leaves nodes to numpy; else the model
+          runs whatever delegates do.
         * `op_resolver`: where ops come from, by default `BuiltinOpResolver()`; `custom_ops`: more
           custom ops, by name.
         * `keep`: names (or numbers) of intermediates that can be read after invoke.
