@@ -17,6 +17,7 @@ from ._convolution import (
     weight_scales,
     weight_values,
 )
+from ._convolution_lower import lower_convolution
 from ._convolve import Order, Packed, convolve, cuttable, order_for, pack, pack_integers
 from ._hybrid import RowQuantizer
 from ._outputs import FloatOutputs, HybridOutputs, IntegerOutputs, Outputs
@@ -24,6 +25,7 @@ from ._requantize import choose
 from ._widen import in_float32
 from ._window import Window, sequence
 from .api import Binding, NodeSpec, OpError, Run, Shape, op
+from .device import Capability, Lowered
 from .types import Array
 
 
@@ -127,4 +129,8 @@ def _plan_hybrid(b: Binding, scratch: Callable[..., Array]) -> Run:
     return sequence([partial(quantizer, rows), run])
 
 
-OPS = {"CONV_2D": op("CONV_2D", _infer, in_float32(_bind), versions=(1, 8))}
+def _lower(node: NodeSpec, capability: Capability) -> Lowered:
+    return lower_convolution(node, capability, _window(node), node.input(0).shape[3])
+
+
+OPS = {"CONV_2D": op("CONV_2D", _infer, in_float32(_bind), versions=(1, 8), lower=_lower)}

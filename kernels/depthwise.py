@@ -17,6 +17,7 @@ from ._convolution import (
     weight_scales,
     weight_values,
 )
+from ._convolution_lower import lower_depthwise
 from ._convolve import EXACT
 from ._depthwise import Taps, depthwise
 from ._hybrid import RowQuantizer
@@ -25,6 +26,7 @@ from ._requantize import choose
 from ._widen import in_float32
 from ._window import Window, sequence
 from .api import Binding, NodeSpec, OpError, Run, Shape, op
+from .device import Capability, Lowered
 from .types import Array
 
 
@@ -113,4 +115,12 @@ def _plan_hybrid(b: Binding, scratch: Callable[..., Array]) -> Run:
     return sequence([partial(quantizer, rows), run])
 
 
-OPS = {"DEPTHWISE_CONV_2D": op("DEPTHWISE_CONV_2D", _infer, in_float32(_bind), versions=(1, 7))}
+def _lower(node: NodeSpec, capability: Capability) -> Lowered:
+    return lower_depthwise(node, capability, _window(node))
+
+
+OPS = {
+    "DEPTHWISE_CONV_2D": op(
+        "DEPTHWISE_CONV_2D", _infer, in_float32(_bind), versions=(1, 7), lower=_lower
+    )
+}

@@ -22,8 +22,10 @@ from ._convolution import (
     weight_scales,
     weight_values,
 )
+from ._convolution_lower import POINT, lower_convolution
 from ._convolve import Packed, order_for, pack_integers, product
 from ._hybrid import RowQuantizer
+from ._lower import refuse
 from ._quant import activation_range, float_activation_range
 from ._requantize import Requantizer, choose
 from ._scaling import Scaling
@@ -32,6 +34,7 @@ from ._tiles import Tiler, activate
 from ._widen import in_float32
 from ._window import sequence
 from .api import Binding, NodeSpec, OpError, Run, Shape, TensorSpec, op, take
+from .device import Capability, Lowered
 from .types import Array, DType
 
 _TYPES = {
@@ -259,4 +262,32 @@ def _plan_hybrid(b: Binding, scratch: Callable[..., Array]) -> Run:
     )
 
 
-OPS = {"FULLY_CONNECTED": op("FULLY_CONNECTED", _infer, in_float32(_bind), versions=(1, 14))}
+def _lower(node: NodeSpec, capability: Capability) -> Lowered:
+    """A convolution of single pixels."""
+    if _shuffled(node):
+        refuse("OPTION", "weights_format SHUFFLED4x16INT8", "DEFAULT")
+    units, depth = node.input(1).shape
+    if not depth:
+        refuse("SHAPE", f"weights [{units}, 0]", "a depth of 1 or more")
+    return lower_convolution(node, capability, POINT, depth, _rounded_once)
+
+
+def _rounded_once(
+    node: NodeSpec,
+    x: TensorSpec,
+    weights: TensorSpec,
+    sums: Array,
+    bias: Array | None,
+    units: int,
+) -> Scaling:
+    """As `_scaling`, of default weights of 8 bits."""
+    scale = scaling(node, x, weights, sums, bias, units)
+    real = multipliers(x, weights, node.outputs[0], np.float64)
+    return replace(scale, wide=False, rounded=np.broadcast_to(real, units))
+
+
+OPS = {
+    "FULLY_CONNECTED": op(
+        "FULLY_CONNECTED", _infer, in_float32(_bind), versions=(1, 14), lower=_lower
+    )
+}

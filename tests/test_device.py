@@ -6,6 +6,7 @@ compiler runs once for many.
 
 from __future__ import annotations
 
+import copy
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -21,6 +22,7 @@ from test_ops import ALL, GOOD, arrays, compare, node, registration
 
 from litedelegate.delegates.gpu.fuse import Item
 from litedelegate.delegates.gpu.plan import Plan
+from litedelegate.delegates.opencl.device import OpenCLDevice
 from litedelegate.kernels.api import NodeSpec, Unsupported
 from litedelegate.kernels.device import PROFILES, Capability, Lowered
 from litedelegate.kernels.types import Array
@@ -29,15 +31,29 @@ HERE = Path(__file__).parent
 KEYS = [k for k in GOOD if registration(ALL[k]).lower is not None and not ALL[k].updated]
 
 
-def _listed(name: str) -> dict[str, str]:
-    """Lines "key what" of a file, without its comments."""
+def _lines(name: str) -> list[str]:
     path = HERE / name
-    lines = path.read_text().splitlines() if path.exists() else []
-    pairs = (line.split(maxsplit=1) for line in lines if line and not line.startswith("#"))
-    return {key: what for key, what in pairs}
+    return [line for line in path.read_text().splitlines() if line] if path.exists() else []
 
 
-REFUSED = _listed("device_refusals.txt")
+def _refused() -> dict[str, str]:
+    """Lines "CODE key"."""
+    pairs = (line.split(maxsplit=1) for line in _lines("device_refusals.txt") if line[0] != "#")
+    return {key: code for code, key in pairs}
+
+
+def _failing(backend: str) -> dict[str, str]:
+    """Keys, each with the comment above it for its reason."""
+    found, reason = {}, ""
+    for line in _lines(f"xfail/{backend}.txt"):
+        if line.startswith("#"):
+            reason = line[1:].strip()
+        else:
+            found[line] = reason
+    return found
+
+
+REFUSED = _refused()
 
 
 @dataclass
@@ -84,11 +100,22 @@ class Results:
 
 
 @cache
+def target(backend: str) -> OpenCLDevice:
+    """The device; of "…-as-gpu" one that says it is a GPU, to run what GPUs are given."""
+    name, shaped, _ = backend.partition("-as-gpu")
+    found = device(name)
+    if shaped:
+        found = copy.copy(found)
+        found.capability = replace(found.capability, kind="gpu", dot4=False)
+    return found
+
+
+@cache
 def results(backend: str, family: str) -> Results:
     """All cases of a family, run as one plan; one by one where that fails."""
     found, items, keys = Results(), {}, [k for k in KEYS if k.partition("-")[0] == family]
     for number, key in enumerate(keys):
-        claimed = claim(key, device(backend).capability)
+        claimed = claim(key, target(backend).capability)
         if claimed.lowered is not None:
             inputs = [1000 * number + i for i in range(len(claimed.spec.inputs))]
             outputs = [1000 * number + 500 + i for i in range(len(claimed.spec.outputs))]
@@ -114,7 +141,7 @@ def _run(backend: str, items: dict[str, Item], found: Results) -> None:
                 ins[number] = value
         for number, spec in zip(item.outputs, item.spec.outputs, strict=True):
             outs[number] = np.full(spec.shape, 77).astype(spec.dtype.numpy)
-    plan = Plan(device(backend), list(items.values()), list(ins), list(outs))
+    plan = Plan(target(backend), list(items.values()), list(ins), list(outs))
     for _ in range(2):  # what is recorded can be replayed
         plan.run(ins, outs)
     for key, item in items.items():
@@ -122,7 +149,7 @@ def _run(backend: str, items: dict[str, Item], found: Results) -> None:
 
 
 def xfails(backend: str) -> list[Any]:
-    known = _listed(f"xfail/{backend}.txt")
+    known = _failing(backend)
     return [
         pytest.param(k, marks=pytest.mark.xfail(reason=known[k], strict=True)) if k in known else k
         for k in KEYS
@@ -130,7 +157,7 @@ def xfails(backend: str) -> list[Any]:
 
 
 def check_case(backend: str, key: str) -> None:
-    claimed = claim(key, device(backend).capability)
+    claimed = claim(key, target(backend).capability)
     if claimed.refusal is not None:
         expected = REFUSED.get(key, "no refusal")
         assert claimed.refusal.code == expected, claimed.refusal.text
@@ -159,10 +186,15 @@ def test_on_intel(key: str) -> None:
     check_case("opencl-intel", key)
 
 
+@pytest.mark.parametrize("key", xfails("opencl-intel"))
+def test_what_gpus_are_given_on_intel(key: str) -> None:
+    check_case("opencl-intel-as-gpu", key)
+
+
 def test_lists_name_cases() -> None:
     assert set(REFUSED) <= set(KEYS)
     for backend in NAMES:
-        assert set(_listed(f"xfail/{backend}.txt")) <= set(KEYS)
+        assert set(_failing(backend)) <= set(KEYS)
 
 
 @pytest.mark.parametrize("profile", sorted(PROFILES))

@@ -47,7 +47,8 @@ class Fused:
     def reads(self) -> Iterable[Operand]:
         for part in (self.first, *self.rest):
             yield from (r for r in part.reads if r is not None)
-            yield from part.tables
+            if isinstance(part, Mapped):
+                yield from part.tables
 
     @property
     def faults(self) -> list[tuple[str, int]]:
@@ -84,7 +85,8 @@ class Fuser:
             made_at[step.output.key] = at
             self._writers[step.output.key] += 1
             # by one step, however often
-            for key in {o.key for o in (*step.reads, *step.tables) if o is not None}:
+            tables = step.tables if isinstance(step, Mapped) else ()
+            for key in {o.key for o in (*step.reads, *tables) if o is not None}:
                 self._readers[key] += 1
         for key in self._wanted:
             self._readers[self.root(key)] += 1
@@ -131,11 +133,10 @@ class Fuser:
     def _step(
         self, step: Map | Kernel, ins: list[Operand | None], outs: list[Operand]
     ) -> Mapped | Bodied:
-        tables = tuple(self._operand(t, ins) for t in step.tables)
         output = outs[step.output]
         if isinstance(step, Kernel):
-            reads = tuple(self._operand(r, ins) for r in step.reads)
-            return Bodied(step, reads, tables, output)
+            return Bodied(step, tuple(self._operand(r, ins) for r in step.reads), output)
+        tables = tuple(self._operand(t, ins) for t in step.tables)
         shape = output.shape if step.shape is None else step.shape
         given = tuple(self._operand(r.source, ins, r) for r in step.reads)
         return Mapped(step, given, tables, output, shape)
@@ -232,4 +233,5 @@ _PLAIN = (
     DType.INT32,
     DType.INT64,
     DType.FLOAT32,
+    DType.FLOAT64,
 )

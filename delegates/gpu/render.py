@@ -83,7 +83,6 @@ class Bodied:
 
     step: Kernel
     reads: tuple[Operand, ...]
-    tables: tuple[Operand, ...]
     output: Operand
 
 
@@ -133,12 +132,12 @@ class _Writer:
     def pointer(self, operand: Operand, written: bool = False) -> str:
         key = (operand.key, written)
         if key not in self.pointers:
-            self.pointers[key] = f"p{len(self.pointers)}", operand.dtype
+            self.pointers[key] = f"ptr_{len(self.pointers)}", operand.dtype
         return self.pointers[key][0]
 
     def fresh(self) -> str:
         self.count += 1
-        return f"t{self.count}"
+        return f"tmp_{self.count}"
 
     def write(self, first: Mapped | Bodied, rest: Sequence[Mapped]) -> Text:
         if isinstance(first, Mapped):
@@ -322,13 +321,13 @@ KERNEL void KERNEL_NAME(PARAMETERS)
             macros[f"IN{k}"] = self.pointer(operand)
             macros[f"LOAD{k}(at)"] = self.load(operand, "(at)")
         self.uses.update(dict.fromkeys(step.uses))
-        result = computed(step.result or first.output.dtype)
-        tables = [self.pointer(t) for t in first.tables]
-        stored = self.narrowed(first.output.dtype, _substitute(step.store, ["raw"], tables, "i"))
-        value = f"const {computed(first.output.dtype)} out = {stored};"
-        lines = self.chain("out", rest, first.output, "i")
+        dtype = first.output.dtype
+        stored = self.narrowed(dtype, "given_")
+        lines = self.chain("out_", rest, first.output, "at_")
+        c_type = computed(dtype)
         macros["STORE(at, value)"] = (
-            f"do {{ const i32 i = (at); const {result} raw = (value); {value} {lines} }} while (0)"
+            f"do {{ const {c_type} given_ = (value); const i32 at_ = (at); "
+            f"const {c_type} out_ = {stored}; {lines} }} while (0)"
         )
         opened = "".join(f"#define {k} {v}\n" for k, v in macros.items())
         closed = "".join(f"#undef {k.partition('(')[0]}\n" for k in macros)

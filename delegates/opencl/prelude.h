@@ -60,7 +60,9 @@ typedef double f64;
 #define VEC_i16 short
 #define VEC_u8 uchar
 #define VEC_i8 char
-#define VEC(type, W) PASTE(VEC_##type, W)
+#define VEC(type, W) VEC_1(type, W)
+#define VEC_1(type, W) PASTE(VEC_##type, W)
+#define VSPLAT(type, W, v) ((VEC(type, W))((type)(v)))
 #define VLOAD(W, p) PASTE(vload, W)(0, p)
 #define VSTORE(W, v, p) PASTE(vstore, W)(v, 0, p)
 #define VCONVERT(type, W, v) PASTE(convert_, VEC(type, W))(v)

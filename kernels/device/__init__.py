@@ -64,6 +64,7 @@ MACROS: Mapping[str, str] = {
     "F_MAX": "the greater float; where one is NaN, the other",
     # devices of kind "cpu" alone: explicit vectors of W lanes, W a literal or a #define
     "VEC": "VEC(type, W): the type of a vector",
+    "VSPLAT": "VSPLAT(type, W, scalar): a vector of one value",
     "VLOAD": "VLOAD(W, pointer): W neighbours, at any alignment",
     "VSTORE": "VSTORE(W, vector, pointer)",
     "VCONVERT": "VCONVERT(type, W, vector): lane by lane",
@@ -163,9 +164,6 @@ class Kernel:
     reads: tuple[int | Array, ...]
     grid: tuple[int, ...]
     defines: Mapping[str, object] = field(default_factory=dict)
-    store: str = "$0"
-    result: DType | None = None
-    tables: tuple[Array, ...] = ()
     uses: tuple[str, ...] = ()
     output: int = 0
     group: tuple[int, ...] | None = None
