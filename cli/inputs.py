@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ SOURCES = """\b
 Where an input can come from:
   file.npy       a numpy array; its shape resizes the input
   file.png       an image, or JPEG, BMP, GIF, WebP, TIFF; fitted to the input
+                 (needs Pillow: pip install 'litedelegate[images]')
   random[:SEED]  normal floats, any 8- or 16-bit integer, else 0 or 1
   zeros, ones, const:VALUE
   text:TEXT      for a string input
@@ -43,7 +45,8 @@ def parse(
     if missing and fill is None:
         raise click.UsageError(
             f"no source for input {', '.join(map(repr, missing))}. {_known(details)} "
-            f"Give each one as --input NAME=SOURCE, for instance --input '{missing[0]}=random'."
+            f"Give each one as --input NAME=SOURCE, for instance --input '{missing[0]}=random', "
+            "or let --fill random, zeros or ones make up all that are not given."
         )
     return {name: sources.get(name, fill or "") for name in details}
 
@@ -55,13 +58,9 @@ def parse_shapes(
     shapes = {}
     for pair in pairs:
         name, text = _split("shape", pair, details)
-        try:
-            dims = tuple(int(d) for d in text.replace("x", ",").split(",") if d.strip())
-        except ValueError:
-            dims = (-1,)
-        if min(dims, default=0) < 0:
+        if not re.fullmatch(r"(\d+([,x×]\d+)*)?", text.replace(" ", "")):  # none: a scalar
             raise click.UsageError(f"--shape {pair!r}: {text!r} is no shape like 1,224,224,3")
-        shapes[name] = dims
+        shapes[name] = tuple(map(int, re.findall(r"\d+", text)))
     return shapes
 
 
@@ -94,6 +93,10 @@ def load(
     dtype = np.dtype(object) if dtype.kind == "S" else dtype
     shape = tuple(max(int(d), 0 if d >= 0 else 1) for d in detail["shape"])
     kind, _, value = source.partition(":")
+    if kind == "text" and dtype.kind != "O":
+        raise click.UsageError(f"input {name!r} is {dtype}; text:… is for strings")
+    if (kind == "const" or source in ("zeros", "ones")) and dtype.kind == "O":
+        raise click.UsageError(f"input {name!r} takes strings: {kind} makes none, text:… does")
     if kind == "random":
         return _random(shape, dtype, _number(name, value or "0", int))
     if source in ("zeros", "ones"):

@@ -14,7 +14,7 @@ from ..runtime.model import Model
 from ..runtime.model_tables import default_options
 from ..runtime.schema import options_table
 from . import show
-from .failures import EXIT_CODES, Unresolved, reported
+from .failures import EXIT_CODES, InvalidModel, Unresolved, reported
 from .options import model_argument
 from .report import Report, quantization_text, report
 
@@ -47,6 +47,8 @@ def command(
         show.print_json(found)
     else:
         _print(show.console(), found, graph or everything, tensors or everything)
+    if found["problem"]:
+        raise InvalidModel(f"this model cannot run: {found['problem']}")
     if strict and found["unresolved"]:
         names = ", ".join(show.printable(m["op"]) for m in found["unresolved"])
         raise Unresolved(f"not known here: {names}")

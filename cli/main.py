@@ -42,7 +42,7 @@ Examples:
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=f"{EXAMPLES}\n\n{EXIT_CODES}",
 )
-@click.version_option(__version__, "-V", "--version")
+@click.version_option(__version__, "-V", "--version", prog_name="litedelegate")
 def main(**_: Any) -> None:
     """Run, look into and measure TensorFlow Lite models."""
     for stream in (sys.stdout, sys.stderr):

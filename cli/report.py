@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..kernels.api import Quantization
+from ..runtime.build import problem
 from ..runtime.graph import resolve
 from ..runtime.memory import Block, align, plan
 from ..runtime.model import Model, OperatorDef, SubGraph, TensorDef
@@ -26,6 +27,7 @@ def report(path: Path, model: Model, resolver: OpResolver | None = None) -> Repo
         "file": str(path),
         "bytes": path.stat().st_size,
         "schema_version": model.version,
+        "problem": problem(model),
         "description": model.description,
         "min_runtime_version": model.min_runtime_version,
         "operators": _operators(model, resolver),

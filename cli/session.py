@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from ..runtime.build import BuildError
+from ..runtime.build import BuildError, UnknownCodeError
 from ..runtime.interpreter import Interpreter
 from ..runtime.values import set_value
 from . import inputs as sources
@@ -55,7 +55,7 @@ class Session:
                 num_threads=threads, quantize_inputs=quantize, delegates=list(delegates)
             )
         except BuildError as error:
-            if str(error).startswith("Didn't find op"):
+            if isinstance(error, UnknownCodeError) or str(error).startswith("Didn't find op"):
                 raise Unresolved(str(error)) from error
             raise
         self.load_seconds = time.perf_counter() - start

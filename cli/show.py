@@ -7,12 +7,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from rich import box
 from rich.console import Console, Group
 from rich.markup import escape
-from rich.padding import Padding
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
+
+from .table import UNFOLDED, LightTable
 
 WIDE = 160
 LONGEST_NAME = 48
@@ -22,7 +21,7 @@ def console() -> Console:
     """Where results go."""
     out = Console(highlight=False)
     # in a pipe nobody folds lines: leave them whole
-    return out if out.is_terminal else Console(highlight=False, width=WIDE)
+    return out if out.is_terminal else Console(highlight=False, width=UNFOLDED)
 
 
 def progress() -> Progress:
@@ -42,30 +41,21 @@ def progress() -> Progress:
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Group:
     """A light table under its title. Columns named ">…" are set right, empty ones left out."""
     cells = [[str(cell) for cell in row] for row in rows]
-    out = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="dim")
     kept = [i for i in range(len(columns)) if not cells or any(row[i] for row in cells)]
-    for column in (columns[i] for i in kept):
-        right = column.startswith(">")
-        out.add_column(
-            column.removeprefix(">"),
-            justify="right" if right else "left",
-            overflow="fold",
-            no_wrap=right,
-        )
-    for row in cells:
-        out.add_row(*(row[i] for i in kept))
+    names = [columns[i] for i in kept]
+    out = LightTable(
+        [n.removeprefix(">").strip() for n in names],
+        ([row[i] for i in kept] for row in cells),
+        right=[n.startswith(">") for n in names],
+        indent=2,
+    )
     heading = [f"[bold]{title}[/]"] if title else []
-    return Group(*heading, Padding.indent(out, 2), "")
+    return Group(*heading, out, "")
 
 
-def facts(rows: Iterable[tuple[str, object]]) -> Table:
+def facts(rows: Iterable[tuple[str, object]]) -> LightTable:
     """Names and values, without a frame."""
-    out = Table.grid(padding=(0, 3))
-    out.add_column(style="dim")
-    out.add_column(overflow="fold")
-    for name, value in rows:
-        out.add_row(name, str(value))
-    return out
+    return LightTable((), ([name, str(value)] for name, value in rows), styles=("dim", ""))
 
 
 def print_json(value: Any) -> None:
@@ -73,9 +63,11 @@ def print_json(value: Any) -> None:
 
 
 def json_text(value: Any) -> str:
-    """Indented, but arrays and lists of plain values stand on one line."""
+    """Indented, but arrays and lists of plain values stand on one line. NaN and infinities are
+    strings.
+    """
     lines: list[str] = []
-    text = json.dumps(_lay_out(value, lines), indent=2, default=_plain)
+    text = json.dumps(_lay_out(value, lines), indent=2, default=_plain, allow_nan=False)
     for i, line in enumerate(lines):
         text = text.replace(f'"<line {i}>"', line, 1)
     return text
@@ -89,8 +81,17 @@ def _lay_out(value: Any, lines: list[str]) -> Any:
         return [_lay_out(v, lines) for v in value]
     if isinstance(value, np.ndarray | list | tuple):
         plain = value.tolist() if isinstance(value, np.ndarray) else value
-        lines.append(json.dumps(plain, default=_plain))
+        lines.append(json.dumps(_finite(plain), default=_plain, allow_nan=False))
         return f"<line {len(lines) - 1}>"
+    return _finite(value)
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no NaN and no infinity: they become strings, which `float()` reads."""
+    if isinstance(value, list | tuple):
+        return [_finite(v) for v in value]
+    if isinstance(value, float | np.floating) and not np.isfinite(value):
+        return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
     return value
 
 

@@ -20,6 +20,14 @@ class BuildError(ValueError):
     """A model that no interpreter can be built from."""
 
 
+class UnusableModelError(BuildError, InvalidModelError):
+    """A well-formed file that lacks what a model must have, or is of another schema version."""
+
+
+class UnknownCodeError(BuildError):
+    """A model with an operator code that the schema of this version does not have."""
+
+
 def open_model(path: str | os.PathLike[str]) -> Model:
     """Maps and verifies a file. ValueError where it cannot be read, InvalidModelError where it is
     no model.
@@ -62,23 +70,13 @@ def build_graph(
     """The graph, or a BuildError."""
     if model is None:
         raise BuildError("Null pointer passed in as model.")
-    if model.version != VERSION:
-        raise BuildError(
-            f"Model provided is schema version {model.version} not equal to supported version "
-            f"{VERSION}."
-        )
+    _check_version(model)
     _check_codes(model)
     resolved = resolve(model, resolver)
     builtins = [m for m in resolved[1] if not m.custom]
     if builtins:
         raise BuildError(describe_builtins(builtins))
-    if not model.subgraphs:
-        raise BuildError("No subgraph in the model.")
-    if "buffers" in model.missing:
-        raise BuildError("No buffers in the model.")
-    for subgraph in model.subgraphs:
-        if "tensors" in subgraph.missing:
-            raise BuildError(f"Did not get tensors in subgraph {subgraph.index}.")
+    _check_parts(model)
     try:
         return Graph(
             model,
@@ -94,15 +92,43 @@ def build_graph(
         raise BuildError(f"Failed to initialize kernel. {e}") from e
 
 
+def problem(model: Model) -> str | None:
+    """Why no interpreter takes this model, whatever ops it knows; None if nothing is wrong."""
+    try:
+        _check_version(model)
+        _check_parts(model)
+    except UnusableModelError as error:
+        return str(error)
+    return None
+
+
+def _check_version(model: Model) -> None:
+    if model.version != VERSION:
+        raise UnusableModelError(
+            f"Model provided is schema version {model.version} not equal to supported version "
+            f"{VERSION}."
+        )
+
+
+def _check_parts(model: Model) -> None:
+    if not model.subgraphs:
+        raise UnusableModelError("No subgraph in the model.")
+    if "buffers" in model.missing:
+        raise UnusableModelError("No buffers in the model.")
+    for subgraph in model.subgraphs:
+        if "tensors" in subgraph.missing:
+            raise UnusableModelError(f"Did not get tensors in subgraph {subgraph.index}.")
+
+
 def _check_codes(model: Model) -> None:
     for code in model.operator_codes:
         if code.builtin.startswith("UNKNOWN_"):
-            raise BuildError(
+            raise UnknownCodeError(
                 f"Op builtin_code out of range: {code.builtin_code}. Are you using old TFLite "
                 "binary with newer model?\n"
                 "Registration failed."
             )
         if code.is_custom and code.custom is None:
-            raise BuildError(
+            raise UnusableModelError(
                 "Operator with CUSTOM builtin_code has no custom_code.\nRegistration failed."
             )

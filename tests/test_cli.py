@@ -83,6 +83,17 @@ def test_version(cli: Cli) -> None:
     assert "litedelegate" in cli("--version").out
 
 
+def test_version_of_the_module_has_the_programs_name() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "litedelegate", "--version"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout.startswith("litedelegate, version ")
+
+
 # -- inspect
 
 
@@ -256,6 +267,10 @@ def test_images_without_pillow_say_what_to_install(
     ("arguments", "text"),
     [
         ((), "no source for input 'image'"),
+        ((), "or let --fill random, zeros or ones make up all that are not given"),
+        (("-i", "text:hello"), "input 'image' is float32; text:… is for strings"),
+        (("--shape", "x"), "--shape 'x': 'x' is no shape like"),
+        (("-i", "random", "--shape", "1,,8"), "is no shape like"),
         (("-i", "picture=random"), "names no input of the model. It has 'image' (float32"),
         (("-i", "image=random", "-i", "image=zeros"), "given twice"),
         (("-i", "nowhere.npy"), "no such file"),
@@ -289,6 +304,35 @@ def test_no_model_ends_with_3(cli: Cli, tmp_path: Path, command: str) -> None:
     got = cli(command, path)
     assert (got.code, got.out) == (3, "")
     assert got.err.startswith("error: ") and "Traceback" not in got.err
+
+
+def no_subgraph(builder: ModelBuilder) -> None:
+    builder.values["subgraphs"] = []
+
+
+def other_version(builder: ModelBuilder) -> None:
+    builder.values["version"] = 2
+
+
+@pytest.mark.parametrize("command", ["run", "inspect", "benchmark", "coverage"])
+@pytest.mark.parametrize(
+    ("damage", "text"),
+    [(no_subgraph, "No subgraph in the model."), (other_version, "is schema version 2 not equal")],
+)
+def test_a_well_formed_file_that_is_no_model_ends_with_3(
+    cli: Cli, tmp_path: Path, command: str, damage: Callable[[ModelBuilder], None], text: str
+) -> None:
+    builder = ModelBuilder()
+    graph = builder.subgraph("main")
+    graph.outputs(graph.op("ABS", [graph.input("x", (1,))], ("out", (1,), "float32")))
+    damage(builder)
+    path = tmp_path / "useless.tflite"
+    builder.save(path)
+    got = cli(command, path)
+    assert got.code == 3 and text in got.err
+    assert bool(got.out) is (command == "inspect")  # shows what is there
+    if command == "inspect":
+        assert text in cli(command, path, "--json").json["problem"]
 
 
 @pytest.mark.parametrize("command", ["run", "benchmark"])

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
+import json
 from typing import Any
 
 import click
 import numpy as np
 import pytest
+from rich.console import Console
 
 from litedelegate.cli import inputs, show
 from litedelegate.cli.inputs import ImageScale
@@ -50,6 +53,19 @@ def test_unknown_dimensions_become_one() -> None:
 def test_text_goes_into_strings() -> None:
     got = inputs.load("x", "text:a:b", detail(np.bytes_, (2,)), PLAIN)
     assert got.tolist() == [b"a:b", b"a:b"]
+
+
+@pytest.mark.parametrize("source", ["zeros", "ones", "const:1", "random"])
+def test_numbers_do_not_go_into_strings(source: str) -> None:
+    with pytest.raises(click.UsageError, match="text:…"):
+        inputs.load("x", source, detail(np.bytes_, (2,)), PLAIN)
+
+
+@pytest.mark.parametrize(
+    ("text", "want"), [("1,2", (1, 2)), ("1x2", (1, 2)), ("3", (3,)), ("a=", ()), ("0, 4", (0, 4))]
+)
+def test_shapes(text: str, want: tuple[int, ...]) -> None:
+    assert inputs.parse_shapes([text], {"a": detail(np.float32)}) == {"a": want}
 
 
 PIXELS = np.array([0, 51, 128, 255], np.uint8).reshape(1, 2, 2, 1)
@@ -115,3 +131,55 @@ def test_json_keeps_arrays_on_a_line(capsys: pytest.CaptureFixture[str]) -> None
     assert capsys.readouterr().out == (
         '{\n  "a": [[1, 2], [3, 4]],\n  "b": {\n    "c": [1.5, "<line 0>"]\n  },\n  "d": 3\n}\n'
     )
+
+
+def test_json_is_strict_about_what_is_no_number(capsys: pytest.CaptureFixture[str]) -> None:
+    odd = [float("nan"), float("inf"), -float("inf")]
+    value = {"a": np.float32([odd]), "b": np.float32(odd[0]), "c": odd[1], "d": np.array(odd[2])}
+    show.print_json(value)
+    text = capsys.readouterr().out
+
+    def refuse(name: str) -> None:
+        raise AssertionError(f"bare {name}")
+
+    got = json.loads(text, parse_constant=refuse)
+    words = ["NaN", "Infinity", "-Infinity"]
+    assert got == {"a": [words], "b": words[0], "c": words[1], "d": words[2]}
+    assert [str(float(w)) for w in words] == ["nan", "inf", "-inf"]
+
+
+NAMES = [f"model/block_{i}/expanded_conv/depthwise/BiasAdd;model/relu6" for i in range(2)]
+ROWS = [("1", NAMES[0], "[green]yes[/]"), ("22", NAMES[1], "the last of a few words")]
+
+
+def lines(width: int) -> list[str]:
+    out = io.StringIO()
+    Console(file=out, width=width).print(show.table("T", (">n", "name", "why"), ROWS))
+    return out.getvalue().splitlines()
+
+
+def test_a_table_ends_its_lines_where_the_words_end() -> None:
+    got = lines(show.UNFOLDED)
+    assert got[0] == "T" and got[1].split() == ["n", "name", "why"] and got[5] == ""
+    assert got[3] == f"   1   {NAMES[0]}   yes"
+    assert got[4] == f"  22   {NAMES[1]}   the last of a few words"
+    assert all(line == line.rstrip() for line in got)
+
+
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_a_narrow_table_folds_at_words_and_keeps_the_ends_of_names(width: int) -> None:
+    got = lines(width)
+    assert max(map(len, got)) <= width
+    for row, name in enumerate(NAMES):
+        (shown,) = (word for word in got[3 + row].split() if "…" in word)
+        head, _, tail = shown.partition("…")
+        assert name.startswith(head) and name.endswith(tail) and len(tail) > len(head) > 2
+    words = [w for line in got[4:] for w in line.split()]
+    assert {"the", "last", "of", "a", "few", "words"} <= set(words)
+
+
+def test_a_long_cell_moves_its_own_line_alone() -> None:
+    out = io.StringIO()
+    rows = [("x" * 500, "1"), ("y", "2")]
+    Console(file=out, width=show.UNFOLDED).print(show.table("", ("a", "b"), rows))
+    assert [len(line) for line in out.getvalue().splitlines()[2:4]] == [506, 66]
