@@ -56,11 +56,12 @@ def place(subgraph: LiveSubgraph, nodes: Sequence[LiveNode]) -> None:
     for tensor in subgraph.tensors:
         if tensor.index in subgraph.inner:
             tensor.array_or_none = None
-        elif tensor.array_or_none is None:
-            if tensor.allocation == PERSISTENT:
-                tensor.array_or_none = zeros(tensor)
-            elif tensor.allocation == ARENA:
+        elif tensor.allocation == ARENA:
+            held = tensor.array_or_none
+            if held is None or held.shape != tensor.shape:  # strings: they are not in the arena
                 tensor.array_or_none = new_array(tensor.shape, tensor.dtype)
+        elif tensor.array_or_none is None and tensor.allocation == PERSISTENT:
+            tensor.array_or_none = zeros(tensor)
     for tensor, old in old_inputs:
         # a value that was set stays set
         if old is not None and old.shape == tensor.shape:
