@@ -70,7 +70,7 @@ def load_op_library(
     `library` is a path, or the library's bytes. Bytes are loaded from memory and reach no disk: on
     Linux alone. Elsewhere `private_file=True` lets them into a file that only this user can read,
     for as long as they are loaded. The library runs in this process: load what you trust.
-    OpLibraryError, a ValueError, for what is no such library, is for another machine or another ABI.
+    OpLibraryError, a ValueError, for what is no such library, or is for another machine or ABI.
     """
     if isinstance(library, bytes | bytearray | memoryview):
         data, what = bytes(library), f"the library of {len(library)} bytes"
