@@ -114,6 +114,27 @@ def main() -> None:
             f"{seconds * 1e3:.1f} ms",
         )
     out.print(table)
+    out.print(placement(MODELS / KINDS["float32"]))
+
+
+def placement(model: Path) -> Table:
+    """The coverage report by operator: what runs where, and how much of the work it is."""
+    with Interpreter(model) as interpreter:
+        report = interpreter.delegate_coverage()
+    work = sum(n.cost.operations for n in report.nodes)
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        title="Coverage of the float32 model, no delegate",
+        title_justify="left",
+    )
+    for column in ("operator", "nodes", "runs on", "of the work"):
+        table.add_column(column, justify="right" if column in ("nodes", "of the work") else "left")
+    for op in dict.fromkeys(n.op for n in report.nodes):
+        nodes = [n for n in report.nodes if n.op == op]
+        places = ", ".join(sorted({n.placed_on for n in nodes}))
+        share = sum(n.cost.operations for n in nodes) / work
+        table.add_row(op, str(len(nodes)), places, f"{share:.1%}")
+    return table
 
 
 if __name__ == "__main__":

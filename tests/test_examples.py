@@ -102,6 +102,8 @@ def test_the_demo_says_which_pictures_are_misread(
     out = capsys.readouterr().out
     assert text.removeprefix("[red]").removesuffix("[/]") in out
     assert out.count("misread: ") == 1 and "(wrong)" in out
+    (convolutions,) = (line.split() for line in out.splitlines() if "CONV_2D" in line)
+    assert convolutions[:3] == ["CONV_2D", "2", "cpu"]
 
 
 def test_training_without_scikit_learn_names_the_extra(
