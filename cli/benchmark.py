@@ -49,7 +49,11 @@ Examples:
     metavar="N",
     help="Invokes to measure. [default: as many as fit in 2 s, 5 to 1000]",
 )
-@click.option("--profile", is_flag=True, help="Show the time by operator and the slowest nodes.")
+@click.option(
+    "--profile",
+    is_flag=True,
+    help="Show the time by operator and the slowest nodes: medians over some runs.",
+)
 @click.option(
     "--trace",
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
@@ -72,6 +76,7 @@ def command(
         first = session.invoke()
         times = _steady(session, warmup, runs, first)
         recorded = _profile(session, min(PROFILED_RUNS, len(times))) if profile or trace else None
+        summary = _summary(*recorded) if recorded else None
         memory = asdict(session.interpreter.memory)
         threads = session.interpreter.num_threads
         placement = str(session.interpreter.delegate_coverage())
@@ -86,10 +91,10 @@ def command(
         "steady_seconds": _statistics(times),
         "memory_bytes": memory,
     }
-    if profile and recorded is not None:
-        result["profile"] = _summary(recorded, min(PROFILED_RUNS, len(times)))
+    if profile:
+        result["profile"] = summary
     if trace and recorded is not None:
-        trace.write_text(recorded.chrome_trace(), encoding="utf-8")
+        trace.write_text(recorded[0].chrome_trace(), encoding="utf-8")
         result["trace"] = str(trace)
     if as_json:
         show.print_json(result)
@@ -107,41 +112,61 @@ def _steady(session: Session, warmup: int, runs: int | None, first: float) -> li
         return [session.invoke() for _ in bar.track(range(runs), description="invoke")]
 
 
-def _profile(session: Session, runs: int) -> Profile:
+def _profile(session: Session, runs: int) -> tuple[Profile, list[int]]:
+    """The records of some runs, and how many there were after each."""
+    ends = []
     with session.interpreter.profile() as profile:
         for _ in range(runs):
             session.invoke()
-    return profile
+            ends.append(len(profile.records))
+    return profile, ends
 
 
-def _summary(profile: Profile, runs: int) -> dict[str, Any]:
-    """Calls and seconds of one run by operator and by node, the slowest first."""
-    total = profile.total or 1
+def _summary(profile: Profile, ends: Sequence[int]) -> dict[str, Any]:
+    """Calls and seconds of one run by operator and by node, the slowest first.
+
+    A node's time is the median over the runs: one that was interrupted once is not a slow one.
+    """
+    medians = node_medians(profile, ends)
+    total = sum(medians.values()) or 1
+    runs = len(ends)
+    nodes: list[dict[str, Any]] = [
+        {
+            "subgraph": n.subgraph,
+            "node": n.node,
+            "op": n.op,
+            "output": n.name,
+            "calls": n.calls / runs,
+            "seconds": medians[n.subgraph, n.node] * 1e-9,
+            "share": medians[n.subgraph, n.node] / total,
+        }
+        for n in profile.nodes()
+    ]
+    operators: dict[str, dict[str, Any]] = {}
+    for node in nodes:
+        entry = operators.setdefault(
+            node["op"], {"op": node["op"], "nodes": 0, "calls": 0, "seconds": 0, "share": 0}
+        )
+        entry["nodes"] += 1
+        for key in ("calls", "seconds", "share"):
+            entry[key] += node[key]
     return {
         "runs": runs,
-        "operators": [
-            {
-                "op": o.op,
-                "nodes": o.nodes,
-                "calls": o.calls / runs,
-                "seconds": o.own / runs * 1e-9,
-                "share": o.share,
-            }
-            for o in profile.by_op()
-        ],
-        "nodes": [
-            {
-                "subgraph": n.subgraph,
-                "node": n.node,
-                "op": n.op,
-                "output": n.name,
-                "calls": n.calls / runs,
-                "seconds": n.own / runs * 1e-9,
-                "share": n.own / total,
-            }
-            for n in sorted(profile.nodes(), key=lambda n: -n.own)
-        ],
+        "operators": sorted(operators.values(), key=lambda o: -o["seconds"]),
+        "nodes": sorted(nodes, key=lambda n: -n["seconds"]),
     }
+
+
+def node_medians(profile: Profile, ends: Sequence[int]) -> dict[tuple[int, int], float]:
+    """(subgraph, node) -> median over the runs of its own nanoseconds in one."""
+    times: dict[tuple[int, int], list[int]] = {}
+    start = 0
+    for run, end in enumerate(ends):
+        for r in profile.records[start:end]:
+            of_runs = times.setdefault((r.subgraph, r.node.index), [0] * len(ends))
+            of_runs[run] += r.own
+        start = end
+    return {key: float(np.median(of_runs)) for key, of_runs in times.items()}
 
 
 def _statistics(times: Sequence[float]) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from .session import Session
 
 Array = sources.Array
 MOST_JSON_VALUES = 10_000
+MOST_LINES = 16
 
 EPILOG = f"""{sources.SOURCES}
 
@@ -69,7 +70,13 @@ def output_options(command: Command) -> Command:
             show_default=True,
             help="Invoke N times in a row (state carries over) and show the last.",
         ),
-        click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else."),
+        click.option(
+            "--json",
+            "as_json",
+            is_flag=True,
+            help="Print JSON and nothing else. NaN and the infinities are the strings NaN, "
+            "Infinity and -Infinity.",
+        ),
     ]
     for option in reversed(options):
         command = option(command)
@@ -108,7 +115,8 @@ def run_session(
         session.allocate(values)
         start = time.perf_counter()
         with show.progress() as bar:
-            for _ in bar.track(range(repeat), description="invoke"):
+            once = repeat == 1  # nothing to show the progress of
+            for _ in range(1) if once else bar.track(range(repeat), description="invoke"):
                 results = session.run(values)
         elapsed = (time.perf_counter() - start) / repeat
     if labels and names and all(v.shape[-1:] != (len(names),) for v in results.values()):
@@ -215,7 +223,8 @@ def _print_output(
     if top and value.dtype.kind in "iuf":
         real = real_values(value, detail)
         found = best(real, names, top)
-        low, high = min(0.0, found[-1][2]), max(found[0][2], 1e-30)
+        finite = [v for _, _, v in found if np.isfinite(v)]
+        low, high = min([0.0, *finite]), max([1e-30, *finite])
         rows = [
             (rank, show.name(label) or f"#{i}", f"{v:.4f}", show.bar((v - low) / (high - low)))
             for rank, (i, label, v) in enumerate(found, 1)
@@ -227,7 +236,19 @@ def _print_output(
             f"  [dim]min[/] {value.min():.6g}  [dim]max[/] {value.max():.6g}  "
             f"[dim]mean[/] {value.mean(dtype=np.float64):.6g}"
         )
+    out.print(*(f"  {line}" for line in _lines(value, out.width)), "", markup=False, sep="\n")
+
+
+def _lines(value: Array, width: int) -> list[str]:
+    """The values as numpy writes them, in not more than MOST_LINES lines."""
     text = np.array2string(
-        value, threshold=64, edgeitems=3, max_line_width=out.width - 4, precision=6
+        value,
+        threshold=64,
+        edgeitems=3 if value.ndim < 3 else 1,
+        max_line_width=min(width, show.WIDE) - 4,
+        precision=6,
     )
-    out.print("\n".join(f"  {line}" for line in text.splitlines()), "", markup=False, sep="\n")
+    lines = [line for line in text.splitlines() if line.strip()]
+    if len(lines) <= MOST_LINES:
+        return lines
+    return [*lines[: MOST_LINES - 1], "… (--output writes all of it to a file)"]

@@ -148,8 +148,8 @@ def listing(names: Sequence[str], most: int = 8) -> str:
 
 
 def bar(share: float, width: int = 20) -> str:
-    """A share from 0 to 1 as a bar."""
-    return "█" * round(share * width)
+    """A share from 0 to 1 as a bar; none for NaN."""
+    return "█" * round(min(max(share, 0.0), 1.0) * width) if share == share else ""
 
 
 def plural(n: int, noun: str) -> str:

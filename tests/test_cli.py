@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from rich.progress import Progress
 
 from litedelegate.cli import main
 from litedelegate.runtime.builder import ModelBuilder
@@ -213,6 +214,48 @@ def test_run_json_is_all_of_stdout(cli: Cli, image: Path) -> None:
     (best,) = scores["top"]
     assert best["value"] == pytest.approx(max(scores["values"][0]))
     assert got.json["signature"] == "serving_default"
+
+
+def reject(constant: str) -> None:
+    raise AssertionError(f"{constant} is no JSON")
+
+
+def test_run_json_is_strict_where_results_are_not_finite(cli: Cli) -> None:
+    got = cli("run", FLOAT, "-i", "const:nan", "--json", "--top", 1)
+    assert got.code == 0
+    scores = json.loads(got.out, parse_constant=reject)["outputs"]["scores"]
+    assert scores["values"] == [["NaN"] * 10]
+    assert (scores["min"], scores["mean"], scores["top"][0]["value"]) == ("NaN",) * 3
+    shown = cli("run", FLOAT, "-i", "const:nan", "--top", 2)
+    assert shown.code == 0 and shown.out.count("nan") == 2
+
+
+def test_values_of_many_dimensions_take_few_lines(cli: Cli, tmp_path: Path) -> None:
+    builder = ModelBuilder()
+    graph = builder.subgraph("main")
+    x = graph.input("x", (2, 3, 4, 5, 6))
+    graph.outputs(graph.op("ABS", [x], ("y", (2, 3, 4, 5, 6), "float32")))
+    path = tmp_path / "rank5.tflite"
+    builder.save(path)
+    got = cli("run", path, "--fill", "random")
+    assert got.code == 0
+    assert len(got.out.splitlines()) < 22 and "…" in got.out
+
+
+@pytest.mark.parametrize(("repeat", "bars"), [(1, 0), (2, 1)])
+def test_one_invoke_has_no_progress(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, repeat: int, bars: int
+) -> None:
+    tracked: list[object] = []
+    track = Progress.track
+
+    def counted(self: Progress, sequence: Any, **options: Any) -> Any:
+        tracked.append(sequence)
+        return track(self, sequence, **options)
+
+    monkeypatch.setattr(Progress, "track", counted)
+    assert cli("run", FLOAT, "--fill", "zeros", "--repeat", repeat).code == 0
+    assert len(tracked) == bars
 
 
 def test_run_takes_another_batch_and_writes_outputs(cli: Cli, image: Path, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import click
@@ -12,8 +13,10 @@ import pytest
 from rich.console import Console
 
 from litedelegate.cli import inputs, show
+from litedelegate.cli.benchmark import node_medians
 from litedelegate.cli.inputs import ImageScale
 from litedelegate.cli.run import best, real_values
+from litedelegate.runtime.profile import Record
 
 
 def detail(
@@ -183,3 +186,11 @@ def test_a_long_cell_moves_its_own_line_alone() -> None:
     rows = [("x" * 500, "1"), ("y", "2")]
     Console(file=out, width=show.UNFOLDED).print(show.table("", ("a", "b"), rows))
     assert [len(line) for line in out.getvalue().splitlines()[2:4]] == [506, 66]
+
+
+def test_one_slow_call_does_not_make_a_slow_node() -> None:
+    calls = [(0, 10), (1, 50), (0, 900), (1, 50), (0, 10), (1, 30), (1, 30)]
+    records = [Record(0, SimpleNamespace(index=i), 0, ns, ns) for i, ns in calls]  # type: ignore[arg-type]
+    profile = SimpleNamespace(records=records)
+    # three runs; node 1 runs twice in the last
+    assert node_medians(profile, [2, 4, 7]) == {(0, 0): 10, (0, 1): 50}  # type: ignore[arg-type]
