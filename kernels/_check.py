@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 from .api import NodeSpec, OpError, Shape, TensorSpec, take
 from .types import DType
 
@@ -39,6 +42,17 @@ def gives(node: NodeSpec, *dtypes: DType, output: int = 0) -> None:
         )
 
 
+def option_map(options: Any) -> dict[str, Any]:
+    """The FlexBuffer map of a custom op's options; empty where there are none."""
+    try:
+        found = options.flexbuffer()
+    except ValueError as e:
+        raise OpError(f"the custom options ({len(options)} bytes) are no FlexBuffer: {e}") from e
+    if found is not None and not isinstance(found, dict):
+        raise OpError(f"the custom options are no FlexBuffer map but {found!r}")
+    return found or {}
+
+
 def same_type(node: NodeSpec, a: TensorSpec, b: TensorSpec) -> None:
     if a.dtype is not b.dtype:
         raise OpError(
@@ -57,13 +71,15 @@ def elementwise(node: NodeSpec, *dtypes: DType) -> Shape:
 
 
 def scaled(node: NodeSpec, *specs: TensorSpec) -> None:
-    """Each of these tensors is quantised, with one scale above zero."""
+    """Each of these tensors is quantised, with one finite scale above zero."""
     for spec in specs:
         if spec.quant is None or not spec.scale > 0:
             raise OpError(
                 f"{spec.name!r} is {spec.dtype.label} without a quantisation scale; "
                 f"{node.op} needs one there"
             )
+        if not math.isfinite(spec.scale):
+            raise OpError(f"{spec.name!r} has the scale {spec.scale}, which is no number")
         if spec.quant.per_axis:
             raise OpError(
                 f"{spec.name!r} has {spec.quant.scale.size} scales; {node.op} takes one for "

@@ -162,6 +162,11 @@ class Norm:
             v[:, None] for v in repeat([quantize_multiplier(float(v)) for v in scales], 1)
         )
         self._shift = shift + 12
+        require(
+            bool(max(scales) < 2**31 / 10000),
+            f"layer normalisation weights have the scales {[float(v) for v in scales]}; "
+            "taken: less than 214748",
+        )
         # what stands for a variance below 1
         self._guard = np.array([max(1, int(np.float32(10000) * v)) for v in scales])[:, None]
         self._cells = cells

@@ -32,7 +32,7 @@ from .types import Array
 def cell_exponent(node: NodeSpec | Binding, at: Layout) -> int:
     """The scale of the cell state as a power of two."""
     scale = node.input(at.cell_state).scale
-    exponent = round(math.log2(scale)) if scale > 0 else 0
+    exponent = round(math.log2(scale)) if 0 < scale < math.inf else 0
     require(
         scale > 0 and abs(math.log2(scale) - exponent) < 1e-3 and -15 <= exponent <= -9,
         f"input {at.cell_state}, the cell state, has the scale {scale}; "
@@ -184,7 +184,7 @@ def _build(b: Binding, at: Layout, s: Sizes, x: Array, out: Array, scratch: Scra
 
 
 def _quantized(clip: float, scale: float, most: int) -> int:
-    return min(int(np.float32(clip) / np.float32(scale)), most)
+    return int(min(float(np.float32(clip) / np.float32(scale)), most))
 
 
 def _output(

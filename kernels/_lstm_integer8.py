@@ -88,7 +88,7 @@ def layer(b: Binding, at: Layout, s: Sizes, x: Array, out: Array) -> Run:
 
 
 def _clip(value: float, scale: float, most: int) -> int:
-    return min(int(np.float32(value) / np.float32(scale)), most)
+    return int(min(float(np.float32(value) / np.float32(scale)), most))
 
 
 def _product(weights: Array, zero: int) -> Callable[[Array], Array]:

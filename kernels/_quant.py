@@ -19,6 +19,8 @@ def quantize_multiplier(m: float) -> tuple[int, int]:
     """(q, shift) of a real multiplier m >= 0 (float64)."""
     if m == 0.0:
         return 0, 0
+    if not math.isfinite(m):
+        raise OpError(f"the scales give a factor of {m}; they must be finite and not so far apart")
     fraction, shift = math.frexp(m)
     # C's round: halves away from zero; the product is exact in float64 up to 2^53
     q = math.floor(fraction * (1 << 31) + 0.5)
@@ -76,14 +78,21 @@ def multiply_by_quantized_multiplier_64(a: Array, q: Array | int, shift: Array |
     return (a.astype(np.int64) * reduced + (np.int64(1) << (total - 1))) >> total
 
 
+def round_away(value: float) -> int:
+    """To the nearest integer, halves away from zero, as C's round; OpError where none is near."""
+    if not math.isfinite(value):
+        raise OpError(f"a scale maps a bound to {value}, which no integer holds; is it damaged?")
+    return int(math.copysign(math.floor(abs(value) + 0.5), value))
+
+
 def activation_range(activation: str, output: TensorSpec) -> tuple[int, int]:
     """Least and greatest stored value of a quantised output under a fused activation."""
     low, high = output.dtype.range()
     scale, zero = np.float32(output.scale), output.zero_point
 
     def stored(real: float) -> int:
-        value = float(np.float32(real) / scale)
-        return zero + math.floor(abs(value) + 0.5) * (1 if value >= 0 else -1)
+        with np.errstate(all="ignore"):
+            return zero + round_away(float(np.float32(real) / scale))
 
     if activation == "NONE":
         return low, high

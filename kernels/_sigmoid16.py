@@ -11,6 +11,7 @@ import math
 import numpy as np
 
 from ._lut import domain
+from .api import OpError
 from .types import Array, DType
 
 
@@ -33,6 +34,8 @@ def _rescaled(scale: float, shifts: tuple[int, ...]) -> Array:
     while multiplier <= 32767.0 / 2.0 and shift <= 30:
         shift += 1
         multiplier *= 2.0
+    if multiplier >= 1 << 31:
+        raise OpError(f"the scale {scale} of an int16 input is too great; is it damaged?")
     nudge = 1 << (shift - 1) if shift else 0
     return (domain(DType.INT16) * int(multiplier) + nudge) >> shift
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from ._check import option_map
 from .api import (
     Context,
     Infer,
@@ -22,8 +23,8 @@ from .types import Array, DType
 
 def number(options: Any, name: str, low: int | None = None, high: int | None = None) -> int:
     """An integer option, which must be there and lie from `low` to `high`."""
-    found = options.flexbuffer()
-    if not isinstance(found, dict) or name not in found:
+    found = option_map(options)
+    if name not in found:
         raise OpError(f"the option {name!r} is missing; the options are {found!r}")
     value = int(found[name])
     if (low is not None and value < low) or (high is not None and value > high):

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ._check import option_map
 from .api import Context, Node, NodeSpec, OpError, Registration
 from .types import Array
 
@@ -44,8 +45,8 @@ def strings(values: Sequence[bytes]) -> Array:
 
 
 def option(options: Any, name: str) -> Any:
-    found = options.flexbuffer()
-    if not isinstance(found, dict) or name not in found:
+    found = option_map(options)
+    if name not in found:
         raise OpError(f"the option {name!r} is missing; the options are {found!r}")
     return found[name]
 

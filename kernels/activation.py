@@ -17,7 +17,7 @@ from ._hard_swish import check_hard_swish_scales, hard_swish_table
 from ._logistic import bind_logistic
 from ._lower import Forms, check, f32, plain, through_table
 from ._lut import domain, exactly, map_values, saturate, table_of
-from ._quant import multiply_by_quantized_multiplier, quantize_multiplier
+from ._quant import multiply_by_quantized_multiplier, quantize_multiplier, round_away
 from ._quantized_binary import Pair, bind_quantized, lower_quantized
 from ._sigmoid16 import logistic_table, tanh_table
 from ._widen import FLOATS, in_float32
@@ -106,8 +106,8 @@ def _range(low: float, high: float) -> tuple[Callable[[Binding], Run | None], Ta
 
 def _stored(real: float, scale: float) -> int:
     """A bound over a scale, in float32, halves away from zero."""
-    value = float(np.float32(real) / np.float32(scale))
-    return int(math.copysign(math.floor(abs(value) + 0.5), value))
+    with np.errstate(all="ignore"):
+        return round_away(float(np.float32(real) / np.float32(scale)))
 
 
 # -- LOGISTIC and TANH

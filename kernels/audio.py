@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ._check import option_map
 from .api import Binding, NodeSpec, OpError, Run, Shape, op, require, take
 from .types import Array, DType
 
@@ -14,7 +15,7 @@ _FLOOR = 1e-12
 
 
 def _options(node: NodeSpec | Binding) -> dict[str, Any]:
-    return dict(node.options.flexbuffer() or {})
+    return option_map(node.options)
 
 
 # -- AudioSpectrogram: samples [count, channels] to [channels, windows, frequencies]

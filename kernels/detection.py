@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ._check import option_map
 from .api import Binding, NodeSpec, OpError, Run, Shape, TensorSpec, op, require, take
 from .types import Array, DType
 
@@ -36,7 +37,7 @@ class _Parameters:
 
     @classmethod
     def read(cls, options: Any) -> _Parameters:
-        m = dict(options.flexbuffer() or {})
+        m = option_map(options)
         result = cls(
             int(m.get("max_detections", 0)),
             int(m.get("max_classes_per_detection", 0)),

@@ -94,8 +94,17 @@ def _range(node: NodeSpec) -> list[Shape | None]:
         raise OpError(f"RANGE from {start} to {limit} in steps of {delta} does not end")
     if specs[0].dtype.is_float:
         # in the type of the operands, as TensorFlow Lite computes it
-        return [(math.ceil(abs((limit - start) / delta)),)]
-    return [(-(-abs(limit - start) // abs(delta)),)]
+        with np.errstate(all="ignore"):
+            quotient = float(abs((limit - start) / delta))
+        count = math.ceil(quotient) if math.isfinite(quotient) else quotient
+    else:
+        count = -(-abs(limit - start) // abs(delta))
+    if count >= 1 << 31:
+        raise OpError(
+            f"RANGE from {start} to {limit} in steps of {delta} has {count} elements; a dimension "
+            f"is at most {(1 << 31) - 1}"
+        )
+    return [(int(count),)]
 
 
 def _bind_range(b: Binding) -> Run | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ._check import option_map
 from .api import Binding, NodeSpec, Run, Shape, op, require, take
 from .types import Array, DType
 
@@ -11,7 +12,7 @@ NAME = "aeq.hadamard_rotation"
 
 
 def _size(node: NodeSpec | Binding) -> int:
-    size = int(dict(node.options.flexbuffer() or {}).get("hadamard_size", 0))
+    size = int(option_map(node.options).get("hadamard_size", 0))
     require(size > 0 and size & (size - 1) == 0, f"hadamard_size is {size}; taken: a power of two")
     return size
 

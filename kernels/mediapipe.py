@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ._check import option_map
 from ._convolution import bind_planned
 from ._landmarks import crop_matrix, crop_matrix_1, sample, transform
 from ._outputs import FloatOutputs, Outputs
@@ -230,8 +231,8 @@ def _bind_unpool(b: Binding) -> Run:
 
 def _options(node: NodeSpec | Binding, *keys: str) -> dict[str, Any]:
     """The FlexBuffer of the options, which must have these keys."""
-    found = node.options.flexbuffer()
-    missing = [k for k in keys if not isinstance(found, dict) or k not in found]
+    found = option_map(node.options)
+    missing = [k for k in keys if k not in found]
     if missing:
         raise OpError(f"{node.op}: the options lack {', '.join(missing)}")
     return dict(found)

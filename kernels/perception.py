@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ._check import option_map
 from ._window import Window
 from .api import Binding, NodeSpec, OpError, Run, Shape, op, require, take
 from .types import Array, DType
@@ -15,7 +16,7 @@ _ARGMAX, _WARP = "MaxPoolWithArgmax", "DenseImageWarp"
 
 
 def _window(node: NodeSpec | Binding) -> Window:
-    found = dict(node.options.flexbuffer() or {})
+    found = option_map(node.options)
     if found.get("include_batch_in_index"):
         raise OpError(f"{node.op} with include_batch_in_index; taken: without")
     pairs = []

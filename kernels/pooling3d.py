@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ._check import BYTES
+from ._check import BYTES, option_map
 from ._shape import same_quantization
 from ._widen import FLOATS, in_float32
 from ._window import output_size, padding_before, sequence
@@ -21,7 +21,7 @@ _AVERAGE, _MAX = "AvgPool3D", "MaxPool3D"
 
 def _options(node: NodeSpec | Binding) -> tuple[str, Triple, Triple]:
     """Padding, filter and strides; the latter two of depth, height and width."""
-    found = dict(node.options.flexbuffer() or {})
+    found = option_map(node.options)
     form = found.get("data_format", "")
     require(form == "NDHWC", f"{node.op} with data_format {form!r}; taken: 'NDHWC'")
     triples = []

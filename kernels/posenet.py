@@ -15,6 +15,7 @@ from functools import partial
 
 import numpy as np
 
+from ._check import option_map
 from ._poses import EDGES, KEYPOINTS, Decoder, masks
 from .api import Binding, NodeSpec, Run, Shape, op, require, take
 from .types import Array, DType
@@ -25,7 +26,7 @@ _CHANNELS = (KEYPOINTS, 2 * KEYPOINTS, 4 * EDGES, 2 * KEYPOINTS)
 
 def _options(node: NodeSpec | Binding) -> tuple[Decoder, int]:
     """What decodes, and how many pixels a cell has."""
-    found = dict(node.options.flexbuffer() or {})
+    found = option_map(node.options)
     most, stride = int(found.get("max_detections", 0)), int(found.get("stride", 0))
     require(
         most >= 0 and stride > 0,

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ._check import option_map
 from ._signal import number, stateful, typed, vector
 from .api import Binding, NodeSpec, OpError, Run, Shape, op, require
 from .types import Array, DType
@@ -145,7 +146,7 @@ class _Subtraction:
         self.least = least
         self.finer = np.uint32(number(options, "smoothing_bits"))
         self.bits = np.uint64(number(options, "spectral_subtraction_bits"))
-        self.clamping = bool(options.flexbuffer().get("clamping", False))
+        self.clamping = bool(option_map(options).get("clamping", False))
         if self.noise.size != size:
             self.noise = np.zeros(size, np.uint32)
 

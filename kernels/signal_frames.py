@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ._check import option_map
 from ._signal import arity, last, number, stateful, typed
 from .api import NodeSpec, Shape, require, take
 from .types import Array, DType
@@ -45,7 +46,7 @@ class _Framer:
     def prepare(self, node: NodeSpec) -> None:
         self.size, self.step = _framing(node)
         outer, self.n = last(node, 0)
-        self.prefill = bool(node.options.flexbuffer().get("prefill", False))
+        self.prefill = bool(option_map(node.options).get("prefill", False))
         # as many samples as can wait, and the new ones
         longest = -(-self.size // self.step) * self.step - self.step
         shape = (int(np.prod(outer, dtype=np.int64)), max(longest, self.size) + self.n)

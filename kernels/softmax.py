@@ -15,6 +15,7 @@ import numpy as np
 from ._check import BYTES, arity, gives, scaled, symmetric
 from ._elementwise import BLOCK, in_blocks
 from ._fixedpoint import exp_on_negative_values, leading_zeros, log_of_q12, reciprocal, times_pot
+from ._lower import check, f32, refuse
 from ._lut import interpolate, interpolation_points
 from ._quant import (
     multiply_by_quantized_multiplier,
@@ -25,6 +26,7 @@ from ._quant import (
 from ._rows import row_maxima, row_sums
 from ._widen import FLOATS, in_float32
 from .api import Bind, Binding, NodeSpec, OpError, Registration, Run, Shape, op, take
+from .device import Capability, Kernel, Lowered
 from .types import Array, DType
 
 # integer bits of the argument of exp
@@ -134,7 +136,7 @@ def _scaled_differences(scale: float, beta: float) -> tuple[Array, int, int, int
     """How far below the row's maximum, 0 to 255, in Q(5); how many of them count; q and shift."""
     real = min(beta * scale * (1 << (31 - _BITS)), (1 << 31) - 1.0)
     q, shift = quantize_multiplier(real)
-    if shift < 0:
+    if shift < 0 or (q == 0 and beta > 0):
         raise OpError(f"input scale {scale} times beta {beta} is below 2^-26; SOFTMAX takes more")
     radius = ((1 << _BITS) - 1) * (1 << (31 - _BITS)) // (1 << shift)
     below = -np.arange(256, dtype=np.int64)
@@ -142,12 +144,17 @@ def _scaled_differences(scale: float, beta: float) -> tuple[Array, int, int, int
     return saturating_rounding_doubling_high_mul(counted << shift, q), min(radius, 255), q, shift
 
 
+def _powers(scale: float, beta: float) -> tuple[Array, Array]:
+    """Of all distances below the row's maximum: the exponential, and what is summed (float64)."""
+    scaled_down, radius, _, _ = _scaled_differences(scale, beta)
+    powers = exp_on_negative_values(scaled_down, _BITS)
+    powers[radius + 1 :] = 0
+    return powers, times_pot(powers, -12).astype(np.float64)
+
+
 def _bind_bytes(b: Binding) -> Run | None:
     def make() -> tuple[Array, Array]:
-        scaled_down, radius, _, _ = _scaled_differences(b.input(0).scale, float(b.options.beta))
-        powers = exp_on_negative_values(scaled_down, _BITS)
-        powers[radius + 1 :] = 0
-        return powers, times_pot(powers, -12).astype(np.float64)
+        return _powers(b.input(0).scale, float(b.options.beta))
 
     powers, summands = b.once("tables", make)
     rows = partial(_byte_rows, b.input(0).shape[-1], powers, summands, b.outputs[0].dtype)
@@ -324,7 +331,32 @@ def _bind_log(b: Binding) -> Run | None:
 _softmax: Bind = in_float32(_bind)
 _log_softmax: Bind = in_float32(_bind_log)
 
+
+def _lower(node: NodeSpec, capability: Capability) -> Lowered:
+    check(node, capability)
+    x, y = node.input(0), node.outputs[0]
+    depth = x.shape[-1]
+    rows = x.size // max(depth, 1)
+    logarithm = node.op == "LOG_SOFTMAX"
+    defines: dict[str, object] = {"ROWS": rows, "DEPTH": depth}
+    if x.dtype in FLOATS:
+        if x.dtype is DType.FLOAT64:
+            refuse("DTYPE", f"{x.name!r} of float64", "other floats")
+        beta = 1.0 if logarithm else float(node.options.beta)
+        defines.update(BETA=f32(beta), LOGARITHM=int(logarithm))
+        return Lowered([Kernel("softmax", (0,), (rows,), defines)])
+    if logarithm or x.dtype is DType.INT16:
+        refuse("DTYPE", f"{node.op} of {x.dtype.label}", "SOFTMAX of 8 bits, and floats")
+    powers, summands = _powers(x.scale, float(node.options.beta))
+    sign = 0 if y.dtype is DType.UINT8 else 1 << (y.dtype.bits - 1)
+    defines.update(BITS=y.dtype.bits, TOP=(1 << y.dtype.bits) - 1, SIGN=sign)
+    reads = (0, powers.astype(np.int32), summands.astype(np.int32))
+    return Lowered([Kernel("softmax_fixed", reads, (rows,), defines, uses=("reciprocal",))])
+
+
 OPS: Mapping[str, Registration] = {
-    "SOFTMAX": op("SOFTMAX", _infer, _softmax, versions=(1, 4), inplace=(0,)),
-    "LOG_SOFTMAX": op("LOG_SOFTMAX", _infer, _log_softmax, versions=(1, 2), inplace=(0,)),
+    "SOFTMAX": op("SOFTMAX", _infer, _softmax, versions=(1, 4), inplace=(0,), lower=_lower),
+    "LOG_SOFTMAX": op(
+        "LOG_SOFTMAX", _infer, _log_softmax, versions=(1, 2), inplace=(0,), lower=_lower
+    ),
 }

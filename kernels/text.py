@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from ._check import option_map
 from ._text import dynamic, offsets, option, row_splits, strings
 from .api import NodeSpec, require, take
 from .types import Array, DType
@@ -148,7 +149,7 @@ def _check_ngrams(node: NodeSpec) -> None:
     require(x.rank >= 1, f"input 0 is {x}; taken: one dimension at least")
     axis, width = int(option(node.options, "axis")), int(option(node.options, "width"))
     require(axis == -1 and width > 0, f"axis is {axis} and width {width}; taken: -1 and from 1")
-    kind = node.options.flexbuffer().get("reduction_type", "STRING_JOIN")
+    kind = option_map(node.options).get("reduction_type", "STRING_JOIN")
     require(kind == "STRING_JOIN", f"reduction_type is {kind!r}; taken: 'STRING_JOIN'")
 
 
