@@ -69,12 +69,16 @@ class Delegated(Described):
                 raise
 
     def delegate_coverage(self) -> Coverage:
-        """Where each node runs, and what each delegate said of it; allocates if need be."""
+        """Where each node runs, and what each delegate said of it.
+
+        Allocates what is not: the main subgraph, and those of signatures.
+        """
         from .coverage import coverage
 
         with self._guard.step("delegate_coverage"):
-            main = self._graph.subgraphs[0]
-            if not main.allocated:
-                self._views.ensure_none("delegate_coverage")
-                main.allocate()
-            return coverage(self._graph)
+            graph = self._graph
+            for index in sorted({0, *(s.subgraph for s in graph.model.signatures)}):
+                if not graph.subgraphs[index].allocated:
+                    self._views.ensure_none("delegate_coverage")
+                    graph.subgraphs[index].allocate()
+            return coverage(graph)

@@ -62,6 +62,8 @@ def tensor_details(
 ) -> TensorDetails:
     tensor = subgraph.tensors[index]
     signature = tensor.shape_signature if tensor.const is None else None
+    own = index < subgraph.own_tensors  # delegates can add more
+    source = subgraph.definition.tensors[index] if own else None
     details = TensorDetails(
         name=tensor.name,
         index=index,
@@ -70,7 +72,7 @@ def tensor_details(
         dtype=numpy_type(tensor.dtype),
         quantization=_legacy(tensor),
         quantization_parameters=_parameters(subgraph, tensor, compress_zero_points),
-        sparsity_parameters=_sparsity(subgraph.definition.tensors[index].sparsity),
+        sparsity_parameters=_sparsity(source.sparsity if source is not None else None),
     )
     if tensor.is_dynamic:
         details.shape_is = "dynamic"
