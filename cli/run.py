@@ -241,14 +241,16 @@ def _print_output(
 
 def _lines(value: Array, width: int) -> list[str]:
     """The values as numpy writes them, in not more than MOST_LINES lines."""
-    text = np.array2string(
-        value,
-        threshold=64,
-        edgeitems=3 if value.ndim < 3 else 1,
-        max_line_width=min(width, show.WIDE) - 4,
-        precision=6,
-    )
-    lines = [line for line in text.splitlines() if line.strip()]
-    if len(lines) <= MOST_LINES:
-        return lines
+    lines: list[str] = []
+    for edge in (3, 2, 1):
+        text = np.array2string(
+            value,
+            threshold=64,
+            edgeitems=edge,
+            max_line_width=min(width, show.WIDE) - 4,
+            precision=6,
+        )
+        lines = [line for line in text.splitlines() if line.strip()]
+        if len(lines) <= MOST_LINES:
+            return lines
     return [*lines[: MOST_LINES - 1], "… (--output writes all of it to a file)"]

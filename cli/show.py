@@ -49,7 +49,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) 
         right=[n.startswith(">") for n in names],
         indent=2,
     )
-    heading = [f"[bold]{title}[/]"] if title else []
+    heading = [f"[bold]{title.rstrip()}[/]"] if title else []
     return Group(*heading, out, "")
 
 
