@@ -77,6 +77,7 @@ class Bundle:
         self.manifest = manifest
         self._contents: dict[str, bytearray] | None = contents
         self._lent: set[str] = set()
+        self._ops: dict[str, Registration] | None = None
 
     @classmethod
     def open(
@@ -135,9 +136,18 @@ class Bundle:
         return memoryview(contents[part.identity]).toreadonly()
 
     def registrations(self) -> dict[str, Registration]:
-        """The ops of the bundle by name. Their modules are imported here."""
-        self._open_contents()
-        return {op.op: _find(op) for op in self.manifest.python_ops}
+        """The ops of the bundle by name. Modules are imported, libraries loaded here, not before.
+
+        A library is loaded from memory: on Linux alone, elsewhere this is a BundleError.
+        """
+        contents = self._open_contents()
+        if self._ops is None:
+            ops = {op.op: _find(op) for op in self.manifest.python_ops}
+            for part in self.manifest.parts:
+                if part.identity in contents and part.kind == "library":
+                    ops |= _load(part, contents[part.identity])
+            self._ops = ops
+        return dict(self._ops)
 
     def interpreter(self, model: str | None = None, **arguments: Any) -> Interpreter:
         """One for a model, with the bundle's ops; `arguments` are Interpreter's, and an op in
@@ -153,7 +163,7 @@ class Bundle:
         """
         if self._contents is not None:
             wipe(*(data for name, data in self._contents.items() if name not in self._lent))
-        self._contents = None
+        self._contents = self._ops = None
 
     def _open_contents(self) -> dict[str, bytearray]:
         if self._contents is None:
@@ -183,6 +193,28 @@ def _check_platform(manifest: Manifest) -> None:
             raise BundleWrongPlatform(
                 f"the op library {name!r} is for {', '.join(has)}, and this machine is {here}"
             )
+
+
+def _load(part: Part, content: bytearray) -> dict[str, Registration]:
+    """Those ops of a library that the manifest names."""
+    from ._table import ABI
+    from .library import OpLibraryError, load_op_library
+
+    if part.abi != ABI:
+        raise BundleWrongPlatform(
+            f"the op library {part.name!r} is built for ABI {part.abi}; this version has ABI {ABI}"
+        )
+    try:
+        library = load_op_library(content)
+    except OpLibraryError as error:
+        raise BundleError(f"the op library {part.name!r} does not load: {error}") from error
+    lacking = [op for op in part.ops if op not in library]
+    if lacking:
+        raise BundleError(
+            f"the op library {part.name!r} registers no {', '.join(lacking)}; it has "
+            f"{', '.join(library)}"
+        )
+    return {op: library[op] for op in part.ops}
 
 
 def _find(op: PythonOp) -> Registration:

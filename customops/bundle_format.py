@@ -269,7 +269,8 @@ def preamble(manifest: bytes, length: int, signer: bytes, signature: bytes) -> b
 def decode_manifest(text: bytes) -> Manifest:
     """The manifest, with every field checked."""
     try:
-        values = json.loads(text)
+        # decoded here: given bytes, json looks for other encodings and imports their modules
+        values = json.loads(text.decode())
         canonical = _canonical(values) == text
     except (ValueError, RecursionError):
         raise BundleAltered("the manifest is no JSON") from None

@@ -42,8 +42,9 @@ WORTH = 0.95  # what compresses less than this is stored as it is: it opens soon
 
 @dataclass(frozen=True)
 class Library:
-    """An op library for one platform ("x86_64-linux-gnu"): its content or its file, and the ops
-    that it registers. `abi` is that of the table its entry point takes.
+    """An op library for one platform: its content or its file, and the ops that it registers. The
+    platform is a triple ("x86_64-linux-gnu") or what `op build --target` takes ("linux-x86_64").
+    `abi` is that of the header it is built with, by default this version's.
     """
 
     name: str
@@ -51,7 +52,7 @@ class Library:
     content: Content
     ops: Sequence[str]
     version: str = "1"
-    abi: int = 1
+    abi: int | None = None
 
 
 def create(
@@ -95,7 +96,9 @@ def create(
     if versions:
         raise BundleError(f"versions of models that are not packed: {', '.join(versions)}")
     for lib in libraries:
-        part = _draft("library", lib.name, lib.version, lib.platform, lib.abi, tuple(lib.ops))
+        abi = _own_abi() if lib.abi is None else lib.abi
+        platform = _triple(lib.platform)
+        part = _draft("library", lib.name, lib.version, platform, abi, tuple(lib.ops))
         drafts.append((part, _content(lib.content)))
     ops = tuple(PythonOp(op, entry) for op, entry in (python_ops or {}).items())
     content_key = bytearray(os.urandom(32))
@@ -132,6 +135,18 @@ def _draft(
     ops: tuple[str, ...] = (),
 ) -> Part:
     return Part(kind, name, version, platform, abi, ops, "none", 0, 0, 0, "", "")
+
+
+def _triple(platform: str) -> str:
+    system, _, machine = platform.partition("-")
+    ending = {"linux": "linux-gnu", "macos": "macos", "windows": "windows-gnu"}.get(system)
+    return f"{machine}-{ending}" if ending else platform
+
+
+def _own_abi() -> int:
+    from ._table import ABI  # ctypes and all that comes with it: for libraries alone
+
+    return ABI
 
 
 def _content(source: Content) -> bytes:

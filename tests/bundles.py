@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from bundle_extra import zstandard as zstandard
 
 from litedelegate import ModelBuilder, custom_op
 from litedelegate.customops.bundle import Bundle, Key

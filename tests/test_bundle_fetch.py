@@ -1,0 +1,262 @@
+"""Delivery end to end against a server that breaks off, sends a wrong file and an old one."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import bundles
+import numpy as np
+import pytest
+from bundles import Keys, make, model
+
+from litedelegate.customops.bundle import (
+    Bundle,
+    BundleAltered,
+    BundleError,
+    BundleOutdated,
+    BundleTooLarge,
+    BundleWrongSigner,
+    Key,
+    fetch,
+)
+from litedelegate.customops.bundle_fetch import check_url, shown
+
+
+class Server(ThreadingHTTPServer):
+    """Serves `content`, and misbehaves as told."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.content = b""
+        self.etag: str | None = '"one"'
+        self.breaks: list[int] = []  # bytes after which an answer breaks off, one for each request
+        self.refusals: list[int] = []
+        self.ranges = True
+        self.redirect: str | None = None
+        self.encoded = False
+        self.asked: list[str | None] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}/b.ldb?token=hidden"
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_GET(self) -> None:
+        server = self.server
+        wanted = self.headers.get("Range")
+        server.asked.append(wanted)
+        if server.redirect is not None:
+            self.send_response(302)
+            self.send_header("Location", server.redirect)
+            self.end_headers()
+            return
+        if server.refusals:
+            self.send_error(server.refusals.pop(0))
+            return
+        start = 0
+        same = self.headers.get("If-Range") == server.etag
+        if wanted and server.ranges and same:
+            start = int(wanted.removeprefix("bytes=").removesuffix("-"))
+            if start >= len(server.content):
+                self.send_error(416)
+                return
+        body = server.content[start:]
+        self.send_response(206 if start else 200)
+        if start:
+            end = len(server.content)
+            self.send_header("Content-Range", f"bytes {start}-{end - 1}/{end}")
+        if server.etag:
+            self.send_header("ETag", server.etag)
+        if server.encoded:
+            self.send_header("Content-Encoding", "gzip")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if server.breaks:
+            body = body[: server.breaks.pop(0)]
+        self.wfile.write(body)
+        self.close_connection = True
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server() as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def keys() -> Keys:
+    return Keys.make()
+
+
+@pytest.fixture(scope="module")
+def packed(keys: Keys, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    path = tmp_path_factory.mktemp("made") / "b.ldb"
+    make(path, keys, models={"main": model(noise=400_000)})
+    return path.read_bytes()
+
+
+def get(server: Server, path: Path, keys: Keys, **more: Any) -> Path:
+    given: dict[str, Any] = {"trusted": [keys.signer.public()], "pause": 0.01, "timeout": 5}
+    return fetch(server.url, path, **{**given, **more})
+
+
+def leftovers(folder: Path) -> list[str]:
+    return sorted(p.name for p in folder.iterdir())
+
+
+def test_from_the_server_to_a_running_model(
+    server: Server, keys: Keys, packed: bytes, tmp_path: Path
+) -> None:
+    server.content, server.breaks = packed, [100_000, 150_000]
+    seen: list[tuple[int, int | None]] = []
+    path = get(server, tmp_path / "b.ldb", keys, progress=lambda *now: seen.append(now))
+    assert path.read_bytes() == packed
+    assert server.asked == [None, "bytes=100000-", "bytes=250000-"]
+    assert [n for n, _ in seen] == sorted({n for n, _ in seen})
+    assert seen[-1] == (len(packed), len(packed))
+    assert leftovers(tmp_path) == ["b.ldb"]
+    with Bundle.open(path, key=keys.reader, trusted=[keys.signer.public()]) as bundle:
+        got = bundle.interpreter().run({"x": bundles.X})["y"]
+    np.testing.assert_array_equal(got, bundles.X / 2)
+
+
+def test_the_next_call_goes_on(server: Server, keys: Keys, packed: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "b.ldb"
+    server.content, server.breaks = packed, [100_000]
+    with pytest.raises(BundleError, match=r"broke after 100000 of .* What arrived is kept") as got:
+        get(server, path, keys, tries=1)
+    assert "hidden" not in str(got.value)
+    assert leftovers(tmp_path) == ["b.ldb.part", "b.ldb.part.json"]
+    assert b"hidden" not in (tmp_path / "b.ldb.part.json").read_bytes()
+    assert get(server, path, keys).read_bytes() == packed
+    assert server.asked == [None, "bytes=100000-"]
+
+
+@pytest.mark.parametrize("why", ["changed", "no ranges", "no etag", "weak etag"])
+def test_it_begins_anew(
+    server: Server, keys: Keys, packed: bytes, tmp_path: Path, why: str
+) -> None:
+    server.content, server.breaks = bytes(len(packed)), [100_000]
+    server.etag = {"no etag": None, "weak etag": 'W/"one"'}.get(why, '"one"')
+    with pytest.raises(BundleError):
+        get(server, tmp_path / "b.ldb", keys, tries=1)
+    server.content = packed
+    if why == "changed":
+        server.etag = '"two"'
+    server.ranges = why != "no ranges"
+    assert get(server, tmp_path / "b.ldb", keys).read_bytes() == packed
+    resumes = why in ("changed", "no ranges")
+    assert server.asked[1:] == ["bytes=100000-" if resumes else None]
+
+
+def test_a_whole_part_or_a_shorter_file_begins_anew(
+    server: Server, keys: Keys, packed: bytes, tmp_path: Path
+) -> None:
+    server.content, server.breaks = packed + bytes(9), [len(packed) + 5]
+    with pytest.raises(BundleError):
+        get(server, tmp_path / "b.ldb", keys, tries=1)
+    server.content = packed
+    assert get(server, tmp_path / "b.ldb", keys).read_bytes() == packed
+
+
+def test_a_wrong_file_never_takes_its_place(
+    server: Server, keys: Keys, packed: bytes, tmp_path: Path
+) -> None:
+    path = tmp_path / "b.ldb"
+    path.write_bytes(b"what was there")
+    for content, error, text in (
+        (b"<html>not found</html>", BundleAltered, "no litedelegate bundle"),
+        (packed[:-1] + b"~", BundleAltered, "was altered"),
+        (packed[:150] + b"~~" + packed[152:], BundleAltered, "signature"),
+    ):
+        server.content = content
+        with pytest.raises(error, match=text):
+            get(server, path, keys)
+        assert leftovers(tmp_path) == ["b.ldb"] and path.read_bytes() == b"what was there"
+    server.content = packed
+    with pytest.raises(BundleAltered, match="a wrong file was downloaded: its SHA-256"):
+        get(server, path, keys, sha256="0" * 64)
+    with pytest.raises(BundleWrongSigner):
+        get(server, path, keys, trusted=[Key.generate("signer").public()])
+    assert leftovers(tmp_path) == ["b.ldb"] and path.read_bytes() == b"what was there"
+    digest = hashlib.sha256(packed).hexdigest()
+    assert get(server, path, keys, trusted=None, sha256=digest).read_bytes() == packed
+
+
+def test_an_old_one_never_takes_its_place(
+    server: Server, keys: Keys, packed: bytes, tmp_path: Path
+) -> None:
+    path = tmp_path / "b.ldb"
+    path.write_bytes(b"the newer one")
+    server.content = packed
+    with pytest.raises(BundleOutdated, match="release 5 of 'small', and 6 is the oldest"):
+        get(server, path, keys, minimum_release=6)
+    line = f"{keys.signer.public().material.hex()}/small"
+    with pytest.raises(BundleOutdated):
+        get(server, path, keys, releases={line: 7})
+    assert leftovers(tmp_path) == ["b.ldb"] and path.read_bytes() == b"the newer one"
+
+
+def test_what_a_server_refuses(server: Server, keys: Keys, packed: bytes, tmp_path: Path) -> None:
+    server.content, server.refusals = packed, [503, 500]
+    get(server, tmp_path / "a.ldb", keys)
+    assert len(server.asked) == 3
+    server.refusals = [404]
+    with pytest.raises(BundleError, match="in 1 of 5 tries: the server answered 404"):
+        get(server, tmp_path / "b.ldb", keys)
+    server.encoded = True
+    with pytest.raises(BundleError, match="comes encoded"):
+        get(server, tmp_path / "b.ldb", keys)
+
+
+def test_no_more_than_is_allowed(server: Server, keys: Keys, packed: bytes, tmp_path: Path) -> None:
+    server.content = packed
+    with pytest.raises(BundleTooLarge, match=r"are allowed \(max_bytes\)"):
+        get(server, tmp_path / "b.ldb", keys, max_bytes=1000)
+    assert not list(tmp_path.iterdir())
+
+
+def test_no_server(server: Server, keys: Keys, tmp_path: Path) -> None:
+    server.server_close()
+    with pytest.raises(BundleError, match="in 2 of 2 tries"):
+        get(server, tmp_path / "b.ldb", keys, tries=2)
+
+
+def test_plain_http_goes_no_further_than_this_machine(
+    server: Server, keys: Keys, tmp_path: Path
+) -> None:
+    for url in ("http://localhost:1/", "http://127.9.9.9/", "http://[::1]/", "https://a.org/"):
+        check_url(url, False)
+    for url in ("http://example.com/b", "http://localhost.example.com/", "http://10.0.0.1/"):
+        with pytest.raises(BundleError, match="plain HTTP, which anybody on the way can read"):
+            check_url(url, False)
+        check_url(url, True)
+    for url in ("file:///etc/passwd", "ftp://a.org/", "b.ldb", "http://"):
+        with pytest.raises(BundleError, match="no http"):
+            check_url(url, True)
+    server.redirect = "http://example.com/b.ldb"
+    with pytest.raises(BundleError, match=r"http://example.com/b.ldb is plain HTTP"):
+        get(server, tmp_path / "b.ldb", keys)
+    server.redirect = "file:///etc/passwd"
+    with pytest.raises(BundleError, match="the server answered 302"):
+        get(server, tmp_path / "b.ldb", keys)
+    with pytest.raises(BundleError, match="nothing says what the right bundle is"):
+        fetch(server.url, tmp_path / "b.ldb")
+    assert shown("https://user:pass@a.org/b?token=t#f") == "https://a.org/b"
