@@ -75,7 +75,7 @@ def build_graph(
     resolved = resolve(model, resolver)
     builtins = [m for m in resolved[1] if not m.custom]
     if builtins:
-        raise BuildError(describe_builtins(builtins))
+        raise BuildError(describe_builtins(builtins, [m for m in resolved[1] if m.custom]))
     _check_parts(model)
     try:
         return Graph(

@@ -15,7 +15,7 @@ class Missing(Protocol):
 
 
 def printable(name: str) -> str:
-    """The name, or an escaped form that says so: the names of an encrypted model are noise."""
+    """The name, or an escaped form: the names of an encrypted model are noise."""
     if name and name.isprintable():
         return name
     escaped = (
@@ -24,7 +24,13 @@ def printable(name: str) -> str:
         .encode("unicode_escape")
         .decode("ascii")
     )
-    return f"{escaped or '(empty)'} (not a printable name; is the model encrypted or damaged?)"
+    return escaped or "(empty)"
+
+
+def _remark(name: str) -> str:
+    if name and name.isprintable():
+        return ""
+    return " (not a printable name; is the model encrypted or damaged?)"
 
 
 def describe(missing: Sequence[Missing], page: str) -> str:
@@ -34,7 +40,8 @@ def describe(missing: Sequence[Missing], page: str) -> str:
     plain = [m for m in custom if m not in flex]
     lines: list[str] = []
     if plain:
-        lines.append(f"Encountered unresolved custom op: {printable(plain[0].op)}.")
+        name = plain[0].op
+        lines.append(f"Encountered unresolved custom op: {printable(name)}.{_remark(name)}")
         lines.append(f"See instructions: {page}")
     elif flex:
         # TensorFlow Lite says the one or the other, by what noticed it
@@ -50,21 +57,28 @@ def describe(missing: Sequence[Missing], page: str) -> str:
     lines += [f"  {_line(m)}" for m in missing]
     if plain:
         lines.append(
-            "Register each: Interpreter(..., custom_ops={'"
-            + printable(plain[0].op)
-            + "': function or Registration}), or "
-            "MutableOpResolver.add_custom(name, registration)."
+            f"Register each: Interpreter(..., custom_ops={{{_key(plain[0].op)}: function or "
+            "Registration}), or MutableOpResolver.add_custom(name, registration)."
         )
     if flex:
-        lines.append("A Flex op can be given in Python the same way, under its name in the model.")
+        lines.append(
+            "A Flex op can be given in Python, under its name in the model: "
+            f"Interpreter(..., custom_ops={{{_key(flex[0].op)}: function}}). The function takes "
+            "the arrays and `options`, whose .flexbuffer() is [name, serialised NodeDef]."
+        )
     if first.nodes:
         lines.append(f"Node number {first.nodes[0][1]} ({printable(first.op)}) failed to prepare.")
     return "\n".join(lines)
 
 
-def describe_builtins(missing: Sequence[Missing]) -> str:
+def _key(name: str) -> str:
+    """As it would be written in a program."""
+    return ascii(name)
+
+
+def describe_builtins(missing: Sequence[Missing], others: Sequence[Missing] = ()) -> str:
     """The text for builtin operators that are unknown or too new: a line for each, needed and
-    supported versions.
+    supported versions. `others`: custom ones that will be missed next.
     """
     first = missing[0]
     lines = [
@@ -73,6 +87,9 @@ def describe_builtins(missing: Sequence[Missing]) -> str:
         "be supported. Are you using an old TFLite binary with a newer model?"
     ]
     lines += [f"  {_line(m)}" for m in missing]
+    if others:
+        lines.append("Custom ops that are unresolved too:")
+        lines += [f"  {_line(m)}" for m in others]
     lines.append("Registration failed.")
     return "\n".join(lines)
 

@@ -48,6 +48,8 @@ def test_a_name_that_is_noise_is_escaped_and_said_to_be() -> None:
     assert text.startswith(r"Encountered unresolved custom op: \x07\x1b\x02")
     assert "not a printable name" in text and "encrypted" in text
     assert text.replace("\n", "").isprintable()
+    assert text.count("not a printable name") == 1
+    assert r"custom_ops={'\x07\x1b\x02': function" in text
 
 
 def test_flex_ops_are_called_so() -> None:
@@ -57,6 +59,7 @@ def test_flex_ops_are_called_so() -> None:
         "interpreter. Make sure you apply/link the Flex delegate before inference."
     )
     assert "Node number 0 (FlexErf) failed to prepare." in text
+    assert "custom_ops={'FlexErf': function}" in text and "the same way" not in text
 
 
 def test_versions_that_are_too_new_are_all_listed_by_the_constructor() -> None:
@@ -69,6 +72,20 @@ def test_versions_that_are_too_new_are_all_listed_by_the_constructor() -> None:
     assert "ADD version 99; supported: 1 to 6; node 0, 3" in text
     assert "MUL version 98; supported: 1 to 8; node 2" in text or "MUL version 98; supp" in text
     assert "RELU" not in text
+
+
+def test_custom_ops_are_named_beside_a_builtin_that_is_too_new() -> None:
+    b = ModelBuilder()
+    g = b.subgraph()
+    t = g.input("x", (2,))
+    t = g.custom("Atan", [t], ("a", (2,), "float32"))
+    t = g.custom("Known", [t], ("b", (2,), "float32"))
+    g.outputs(g.op("RELU", [t], ("c", (2,), "float32"), version=99))
+    with pytest.raises(ValueError) as e:
+        Interpreter(model_content=b.build(), custom_ops={"Known": lambda x: x})
+    text = str(e.value)
+    assert "RELU version 99" in text
+    assert "unresolved too:\n  Atan version 1; node 0;" in text and "Known" not in text
 
 
 def test_details_are_marked_stale_after_a_resize() -> None:
