@@ -176,11 +176,24 @@ def moved(
 
 
 def placed(
-    y: Sequence[int], move: Callable[[Array], Array], source: int, expression: str = "$0"
+    y: Sequence[int],
+    move: Callable[[Array], Array],
+    source: int,
+    table: Array | None = None,
 ) -> Map:
-    """A map that stores input `source` to a view of output 0, whose shape is `y`."""
+    """A map that stores input `source`, through a table of bytes, to a view of output 0.
+
+    `y`: the output's shape.
+    """
     shape, place = layout(y, move)
-    return Map(expression, (Read(source),), shape=shape, strides=place.strides, offset=place.offset)
+    return Map(
+        "$0" if table is None else "@0[(u8)$0]",
+        (Read(source),),
+        () if table is None else (table,),
+        shape=shape,
+        strides=place.strides,
+        offset=place.offset,
+    )
 
 
 def checked(lower: Lower) -> Lower:
@@ -196,6 +209,18 @@ def checked(lower: Lower) -> Lower:
 def expression(text: str, *uses: str, reads: int = 1) -> Lower:
     """The `lower` of an op that is one expression of its inputs, whatever their type."""
     return checked(lambda node, capability: plain(text, *uses, reads=reads))
+
+
+def indices(spec: TensorSpec) -> tuple[int, ...]:
+    """The elements of a constant integer tensor."""
+    return tuple(int(v) for v in values(spec).reshape(-1)) if spec.size else ()
+
+
+def lanes_for(capability: Capability, size: int, most: int = 16) -> int:
+    """Neighbours for one work-item: as many as divide `size` on a CPU, one on a GPU."""
+    if capability.kind == "gpu":
+        return 1
+    return next(w for w in (16, 8, 4, 2, 1) if w <= most and size % w == 0)
 
 
 def values(spec: TensorSpec) -> Array:

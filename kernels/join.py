@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 
+from ._lower import Lower, check, indices, moved, placed
 from ._shape import (
     INDEX,
     Values,
@@ -26,6 +27,7 @@ from ._shape import (
     without,
 )
 from .api import Binding, NodeSpec, OpError, Registration, Run, Shape, TensorSpec, op, take
+from .device import Capability, Lowered, Map
 from .types import Array, DType
 
 
@@ -226,13 +228,75 @@ def _bind_stablehlo_concatenate(b: Binding) -> Run | None:
     return _row(b.y[0], [b.xi(i) for i in range(len(b.inputs))], b.options.dimension)
 
 
+def _lower_join(node: NodeSpec, capability: Capability) -> Lowered:
+    """CONCATENATION and PACK: each input is stored to its part."""
+    check(node, capability)
+    y = node.outputs[0]
+    specs = [node.input(i) for i in range(len(node.inputs))]
+    scalars = specs[0].rank == 0
+    name = "dimension" if node.op == "STABLEHLO_CONCATENATE" else "axis"
+    axis = 0 if scalars else axis_of(node, node.options[name], y.rank)
+    single = scalars or node.op == "PACK"
+    steps: list[Map] = []
+    start = 0
+    for i, spec in enumerate(specs):
+        size = 1 if single else spec.shape[axis]
+        at = start if single else slice(start, start + size)
+        index = (*(slice(None) for _ in range(axis)), at)
+        table = _rescaling(spec, y) if node.op == "CONCATENATION" else None
+        steps.append(placed(y.shape, partial(view, index=index), i, table))
+        start += size
+    return Lowered(steps)
+
+
+def _lower_unpack(node: NodeSpec, capability: Capability) -> Lowered:
+    check(node, capability)
+    x = node.input(0)
+    before = (slice(None),) * axis_of(node, node.options.axis, x.rank)
+    return Lowered(
+        [moved(x.shape, partial(view, index=(*before, i)), 0, i) for i in range(len(node.outputs))]
+    )
+
+
+def _lower_split(data: int, axis: int) -> Lower:
+    def lower(node: NodeSpec, capability: Capability) -> Lowered:
+        check(node, capability)
+        x = node.input(data)
+        at = axis_of(node, indices(node.input(axis))[0], x.rank)
+        steps, start = [], 0
+        for i, y in enumerate(node.outputs):
+            part = (*(slice(None) for _ in range(at)), slice(start, start + y.shape[at]))
+            steps.append(moved(x.shape, partial(view, index=part), data, i))
+            start += y.shape[at]
+        return Lowered(steps)
+
+    return lower
+
+
 OPS: dict[str, Registration] = {
-    "CONCATENATION": op("CONCATENATION", _concatenation, _bind_concatenation, versions=(1, 7)),
-    "PACK": op("PACK", _pack, _bind_pack, versions=(1, 5)),
-    "UNPACK": op("UNPACK", _unpack, _bind_unpack, versions=(1, 6)),
-    "SPLIT": op("SPLIT", _split, lambda b: _bind_split(b, 1, 0, (0,)), versions=(1, 5)),
-    "SPLIT_V": op("SPLIT_V", _split_v, lambda b: _bind_split(b, 0, 2, (1, 2)), versions=(1, 3)),
+    "CONCATENATION": op(
+        "CONCATENATION", _concatenation, _bind_concatenation, versions=(1, 7), lower=_lower_join
+    ),
+    "PACK": op("PACK", _pack, _bind_pack, versions=(1, 5), lower=_lower_join),
+    "UNPACK": op("UNPACK", _unpack, _bind_unpack, versions=(1, 6), lower=_lower_unpack),
+    "SPLIT": op(
+        "SPLIT",
+        _split,
+        lambda b: _bind_split(b, 1, 0, (0,)),
+        versions=(1, 5),
+        lower=_lower_split(1, 0),
+    ),
+    "SPLIT_V": op(
+        "SPLIT_V",
+        _split_v,
+        lambda b: _bind_split(b, 0, 2, (1, 2)),
+        versions=(1, 3),
+        lower=_lower_split(0, 2),
+    ),
     "STABLEHLO_CONCATENATE": op(
-        "STABLEHLO_CONCATENATE", _stablehlo_concatenate, _bind_stablehlo_concatenate
+        "STABLEHLO_CONCATENATE",
+        _stablehlo_concatenate,
+        _bind_stablehlo_concatenate,
+        lower=_lower_join,
     ),
 }

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ._lower import check, indices, placed
 from ._shape import (
     INDEX,
     copies,
@@ -22,6 +23,7 @@ from ._shape import (
     zero_of,
 )
 from .api import Binding, NodeSpec, OpError, Registration, Run, Shape, TensorSpec, op, take
+from .device import Capability, Lowered, Map, Read
 from .types import Array, DType
 
 Pairs = list[tuple[int, int]]
@@ -83,6 +85,17 @@ def _bind_pad(b: Binding) -> Run | None:
         return copies([*borders, (view(y, inner), x)])
 
     return settled(b, (1,), make)
+
+
+def _lower_pad(node: NodeSpec, capability: Capability) -> Lowered:
+    """The value everywhere, then the input inside."""
+    check(node, capability)
+    x, y = node.input(0), node.outputs[0]
+    inner = _inner(_pairs(indices(node.input(1))), x.shape)
+    given = node.optional(2) is not None
+    fill = Map("$0", (Read(2),)) if given else Map(str(zero_of(y)), ())
+    inside = placed(y.shape, lambda a: view(a, inner), 0)
+    return Lowered([inside] if x.size == y.size else [fill, inside])
 
 
 def _inner(pads: Pairs, shape: Shape) -> tuple[slice, ...]:
@@ -211,8 +224,8 @@ def _bind_dilate(b: Binding) -> Run | None:
 
 
 OPS: dict[str, Registration] = {
-    "PAD": op("PAD", _pad, _bind_pad, versions=(1, 6)),
-    "PADV2": op("PADV2", _pad, _bind_pad, versions=(1, 6)),
+    "PAD": op("PAD", _pad, _bind_pad, versions=(1, 6), lower=_lower_pad),
+    "PADV2": op("PADV2", _pad, _bind_pad, versions=(1, 6), lower=_lower_pad),
     "MIRROR_PAD": op("MIRROR_PAD", _mirror_pad, _bind_mirror_pad, versions=(1, 3)),
     "STABLEHLO_PAD": op("STABLEHLO_PAD", _stablehlo_pad, _bind_stablehlo_pad),
     "DILATE": op("DILATE", _dilate, _bind_dilate),

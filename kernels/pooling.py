@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from ._lower import check, f32, lanes_for, refuse
 from ._quant import activation_range, float_activation_range
 from ._widen import FLOATS, in_float32
 from ._window import Window, sequence
 from .api import Binding, NodeSpec, OpError, Run, Shape, op, take
+from .device import Capability, Kernel, Lowered
 from .types import Array, DType
 
 _TYPES = {
@@ -183,8 +185,59 @@ def _counts(window: Window, rows: slice) -> Array:
     return counts[:1, :1] if same else counts
 
 
+def _lower(node: NodeSpec, capability: Capability) -> Lowered:
+    check(node, capability)
+    x, window = node.input(0), _window(node)
+    if x.dtype is DType.FLOAT64:
+        refuse("DTYPE", f"{x.name!r} of float64", "other types")
+    low, high = _bounds(node)
+    integer, maximum = x.dtype.is_integer, node.op == "MAX_POOL_2D"
+    if integer:
+        start, combine = (str(x.dtype.range()[0]), "(a) > (v) ? (a) : (v)")
+        if not maximum:
+            start, combine = "0", "(a) + (v)"
+        mean = "((v) + ((v) < 0 ? -(count / 2) : count / 2)) / count"
+        finish = f"clamp_to({'v' if maximum else mean}, {int(low)}, {int(high)})"
+    else:
+        # the reference starts with the lowest number: what is less, or NaN, leaves it so
+        lowest = float(np.finfo(np.float16 if x.dtype is DType.FLOAT16 else np.float32).min)
+        start, combine = (f32(lowest), "F_MAX(a, v)") if maximum else ("0.0f", "(a) + (v)")
+        if node.op == "L2_POOL_2D":
+            combine = "(a) + (v) * (v)"
+        finish = "(v)" if maximum else "((v) / (f32)count)"
+        finish = f"F_SQRT({finish})" if node.op == "L2_POOL_2D" else finish
+        finish = finish if np.isinf(low) else f"F_MAX({finish}, {f32(low)})"
+        finish = finish if np.isinf(high) else f"F_MIN({finish}, {f32(high)})"
+    channels = x.shape[3]
+    lanes = lanes_for(capability, max(channels, 1))
+    pixels = window.out[1] if capability.kind == "cpu" else 1
+    rows = node.outputs[0].size // max(channels, 1)
+    defines: dict[str, object] = {
+        "ACC": "i32" if integer else "f32",
+        "START": start,
+        "COMBINE(a, v)": f"({combine})",
+        "FINISH(v, count)": f"({finish})",
+        "C": channels,
+        "M": rows,
+        "LANES": lanes,
+        "PIXELS": pixels,
+    }
+    for names, pair in (
+        (("H", "W"), window.size),
+        (("KH", "KW"), window.kernel),
+        (("SH", "SW"), window.stride),
+        (("PT", "PL"), window.before),
+        (("OH", "OW"), window.out),
+    ):
+        defines.update(zip(names, pair, strict=True))
+    grid = (channels // lanes, -(-rows // max(pixels, 1)))
+    return Lowered([Kernel("pool", (0,), grid, defines, uses=("fixed",))])
+
+
 OPS = {
-    "AVERAGE_POOL_2D": op("AVERAGE_POOL_2D", _infer, in_float32(_bind), versions=(1, 3)),
-    "MAX_POOL_2D": op("MAX_POOL_2D", _infer, in_float32(_bind), versions=(1, 3)),
-    "L2_POOL_2D": op("L2_POOL_2D", _infer, in_float32(_bind)),
+    "AVERAGE_POOL_2D": op(
+        "AVERAGE_POOL_2D", _infer, in_float32(_bind), versions=(1, 3), lower=_lower
+    ),
+    "MAX_POOL_2D": op("MAX_POOL_2D", _infer, in_float32(_bind), versions=(1, 3), lower=_lower),
+    "L2_POOL_2D": op("L2_POOL_2D", _infer, in_float32(_bind), lower=_lower),
 }

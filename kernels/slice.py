@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ._lower import check, indices, moved, refuse
 from ._shape import (
     INDEX,
     Values,
@@ -19,6 +20,7 @@ from ._shape import (
     view,
 )
 from .api import Binding, NodeSpec, OpError, Registration, Run, Shape, TensorSpec, op, take
+from .device import Capability, Lowered
 from .types import DType
 
 # one entry for each dimension of the result or of the input: a new axis, a single index, a range
@@ -289,9 +291,39 @@ def _bind_stablehlo_dynamic_slice(b: Binding) -> Run | None:
     return settled(b, range(1, len(b.inputs)), make)
 
 
+def _lower_slice(node: NodeSpec, capability: Capability) -> Lowered:
+    check(node, capability)
+    x = node.input(0)
+    if node.op == "STABLEHLO_SLICE":
+        part = list(_stablehlo_parts(node.options))
+    else:
+        part = _part(node, x, indices(node.input(1)), indices(node.input(2)))
+    return Lowered([moved(x.shape, lambda a: view(a, part))])
+
+
+def _lower_strided_slice(node: NodeSpec, capability: Capability) -> Lowered:
+    check(node, capability)
+    if node.options.offset:
+        refuse("OPTION", "offset", "ends that are indices")
+    x = node.input(0)
+    entries = _strided(node, x.shape, *(indices(node.input(i)) for i in (1, 2, 3))) or []
+    axis = 0
+    for entry in entries:
+        if isinstance(entry, int) and not 0 <= entry < x.shape[axis]:
+            refuse("OPTION", f"index {entry} in dimension {axis} of {list(x.shape)}", "one inside")
+        axis += entry is not None
+    return Lowered([moved(x.shape, lambda a: view(a, map(_numpy_index, entries)))])
+
+
 OPS: dict[str, Registration] = {
-    "STRIDED_SLICE": op("STRIDED_SLICE", _strided_slice, _bind_strided_slice, versions=(1, 8)),
-    "SLICE": op("SLICE", _slice, _bind_slice, versions=(1, 8)),
+    "STRIDED_SLICE": op(
+        "STRIDED_SLICE",
+        _strided_slice,
+        _bind_strided_slice,
+        versions=(1, 8),
+        lower=_lower_strided_slice,
+    ),
+    "SLICE": op("SLICE", _slice, _bind_slice, versions=(1, 8), lower=_lower_slice),
     "DYNAMIC_UPDATE_SLICE": op(
         "DYNAMIC_UPDATE_SLICE",
         _dynamic_update_slice,
@@ -299,7 +331,9 @@ OPS: dict[str, Registration] = {
         versions=(1, 6),
         inplace=(0,),
     ),
-    "STABLEHLO_SLICE": op("STABLEHLO_SLICE", _stablehlo_slice, _bind_stablehlo_slice),
+    "STABLEHLO_SLICE": op(
+        "STABLEHLO_SLICE", _stablehlo_slice, _bind_stablehlo_slice, lower=_lower_slice
+    ),
     "STABLEHLO_DYNAMIC_SLICE": op(
         "STABLEHLO_DYNAMIC_SLICE", _stablehlo_dynamic_slice, _bind_stablehlo_dynamic_slice
     ),

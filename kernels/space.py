@@ -6,6 +6,7 @@ from itertools import product
 
 import numpy as np
 
+from ._lower import check, moved
 from ._shape import (
     INDEX,
     Values,
@@ -21,6 +22,7 @@ from ._shape import (
     zero_of,
 )
 from .api import Binding, NodeSpec, OpError, Registration, Run, Shape, op, take
+from .device import Capability, Lowered
 from .types import Array
 
 
@@ -50,6 +52,28 @@ def _bind_depth_to_space(b: Binding) -> Run | None:
     c = y.shape[3]
     blocks = x.reshape(n, h, w, s, s, c).transpose(0, 1, 3, 2, 4, 5)
     return copy(y.reshape(n, h, s, w, s, c), blocks)
+
+
+def _lower_depth_to_space(node: NodeSpec, capability: Capability) -> Lowered:
+    check(node, capability)
+    s, c = node.options.block_size, node.outputs[0].shape[3]
+    n, h, w, _ = node.input(0).shape
+
+    def move(x: Array) -> Array:
+        return x.reshape(n, h, w, s, s, c).transpose(0, 1, 3, 2, 4, 5)
+
+    return Lowered([moved(node.input(0).shape, move)])
+
+
+def _lower_space_to_depth(node: NodeSpec, capability: Capability) -> Lowered:
+    check(node, capability)
+    s, c = node.options.block_size, node.input(0).shape[3]
+    n, h, w, _ = node.outputs[0].shape
+
+    def move(x: Array) -> Array:
+        return x.reshape(n, h, s, w, s, c).transpose(0, 1, 3, 2, 4, 5)
+
+    return Lowered([moved(node.input(0).shape, move)])
 
 
 def _space_to_depth(node: NodeSpec) -> list[Shape | None]:
@@ -178,8 +202,20 @@ def _bind_batch_to_space(b: Binding) -> Run | None:
 
 
 OPS: dict[str, Registration] = {
-    "DEPTH_TO_SPACE": op("DEPTH_TO_SPACE", _depth_to_space, _bind_depth_to_space, versions=(1, 2)),
-    "SPACE_TO_DEPTH": op("SPACE_TO_DEPTH", _space_to_depth, _bind_space_to_depth, versions=(1, 2)),
+    "DEPTH_TO_SPACE": op(
+        "DEPTH_TO_SPACE",
+        _depth_to_space,
+        _bind_depth_to_space,
+        versions=(1, 2),
+        lower=_lower_depth_to_space,
+    ),
+    "SPACE_TO_DEPTH": op(
+        "SPACE_TO_DEPTH",
+        _space_to_depth,
+        _bind_space_to_depth,
+        versions=(1, 2),
+        lower=_lower_space_to_depth,
+    ),
     "SPACE_TO_BATCH_ND": op(
         "SPACE_TO_BATCH_ND", _space_to_batch, _bind_space_to_batch, versions=(1, 4)
     ),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from numpy.lib.stride_tricks import as_strided
 
+from ._lower import check, indices, moved
 from ._shape import Values, copies, copy, integers, known, like, rank_is, settled
 from .api import Binding, NodeSpec, OpError, Registration, Run, Shape, TensorSpec, op, take
+from .device import Capability, Lowered
 from .types import Array, DType
 
 # bytes from which on a transpose does not fit a core's cache, elements in a strip of it, and in a
@@ -77,7 +79,16 @@ def _bind_stablehlo(b: Binding) -> Run | None:
     return _turned(b.y[0], b.xi(0).transpose(tuple(b.options.permutation)))
 
 
+def _lower(node: NodeSpec, capability: Capability) -> Lowered:
+    check(node, capability)
+    stablehlo = node.op.startswith("STABLEHLO_")
+    perm = tuple(node.options.permutation) if stablehlo else indices(node.input(1))
+    return Lowered([moved(node.input(0).shape, lambda x: x.transpose(perm))])
+
+
 OPS: dict[str, Registration] = {
-    "TRANSPOSE": op("TRANSPOSE", _infer, _bind, versions=(1, 9)),
-    "STABLEHLO_TRANSPOSE": op("STABLEHLO_TRANSPOSE", _infer_stablehlo, _bind_stablehlo),
+    "TRANSPOSE": op("TRANSPOSE", _infer, _bind, versions=(1, 9), lower=_lower),
+    "STABLEHLO_TRANSPOSE": op(
+        "STABLEHLO_TRANSPOSE", _infer_stablehlo, _bind_stablehlo, lower=_lower
+    ),
 }

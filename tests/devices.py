@@ -44,6 +44,12 @@ def prepare_loader() -> None:
     os.environ["OCL_ICD_VENDORS"] = str(icd)
 
 
+def _programs() -> Path:
+    """Built programs: shared by all processes of a test run."""
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID")
+    return Path(tempfile.gettempdir(), f"litedelegate-{run}") if run else Path(_FOLDER.name, "bin")
+
+
 @cache
 def device(backend: str) -> OpenCLDevice:
     """The device of `NAMES`; skips the test, saying why, where it is not there."""
@@ -55,6 +61,6 @@ def device(backend: str) -> OpenCLDevice:
     if not found:
         pytest.skip(f"no driver {NAMES[backend]!r} is installed (make test installs it)")
     try:
-        return OpenCLDevice(found[0], ProgramCache(Path(_FOLDER.name, "programs")))
+        return OpenCLDevice(found[0], ProgramCache(_programs()))
     except Unavailable as e:
         pytest.skip(str(e))

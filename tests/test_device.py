@@ -66,13 +66,14 @@ class Claimed:
 
 
 def claim(key: str, capability: Capability) -> Claimed:
-    """As the case gives its inputs; where that is refused, with all but the first constant."""
+    """As the case gives its inputs; where that is refused, with all but the data constant."""
     case = ALL[key]
     op = registration(case)
     assert op.lower is not None
     spec = node(case)
+    data = 1 if case.op == "SPLIT" else 0
     constant = [
-        s if s is None or i == 0 else replace(s, const=arrays(case)[i])
+        s if s is None or i == data else replace(s, const=arrays(case)[i])
         for i, s in enumerate(spec.inputs)
     ]
     refusal = Unsupported("DYNAMIC", "shapes that depend on values")
