@@ -6,14 +6,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, MutableMapping
+from mmap import mmap
 from typing import Any
 
+from ..kernels.types import Array
 from .errors import NodeError
 from .graph import Graph, resolve
 from .model import InvalidModelError, Model
 from .resolver import OpResolver
 from .schema import VERSION
 from .unresolved import describe_builtins
+
+# what a model in memory is given as: anything of bytes
+Content = bytes | bytearray | memoryview | mmap | Array
 
 
 class BuildError(ValueError):
@@ -36,25 +41,38 @@ def open_model(path: str | os.PathLike[str]) -> Model:
         return Model.from_file(path)
     except OSError as e:
         raise BuildError(
-            f"Could not open '{os.fspath(path)}'. The model allocation is null/empty: "
+            f"Could not open '{os.fsdecode(path)}'. The model allocation is null/empty: "
             f"{e.strerror or e}"
         ) from e
     except InvalidModelError as e:
         raise _invalid(e) from e
 
 
-def load_model(content: bytes | bytearray | memoryview) -> Model:
-    """Verifies a model in memory."""
-    if not isinstance(content, bytes | bytearray | memoryview):
-        raise TypeError(f"a model's content is bytes, not {type(content).__name__}")
+def load_model(content: Content) -> Model:
+    """Verifies a model in memory, which is not copied where it lies in one piece."""
     try:
-        return Model.from_buffer(content)
+        source: Any = content  # the buffer interface has a type from Python 3.12 on
+        view = memoryview(source)
+    except (TypeError, ValueError, BufferError) as e:
+        raise TypeError(f"a model's content is bytes, not {type(content).__name__}") from e
+    if not view.nbytes or not view.c_contiguous:
+        view = memoryview(view.tobytes())
+    try:
+        return Model.from_buffer(view.cast("B"))
     except InvalidModelError as e:
         raise _invalid(e) from e
 
 
 def _invalid(error: InvalidModelError) -> InvalidModelError:
     return InvalidModelError(f"The model is not a valid Flatbuffer buffer. {error}")
+
+
+def is_given(content: Any) -> bool:
+    """Whether there is any: None and no bytes at all mean the same, as in TensorFlow Lite."""
+    try:
+        return content is not None and len(content) > 0
+    except TypeError:  # what this is not, `load_model` says
+        return True
 
 
 def build_graph(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..kernels.types import Array
-from .build import build_graph, load_model, open_model
+from .build import Content, build_graph, is_given, load_model, open_model
 from .delegated import Delegated, give_delegates, make_rules
 from .delegation import Pick
 from .find_delegates import check_delegates
@@ -20,7 +20,7 @@ from .model import Model
 from .named import Call, Names, warn_of_position
 from .resize import check_resize, explain
 from .resolver import MutableOpResolver, OpResolver
-from .settings import CustomOps, OpResolverType, Settings, check_keep, make_resolver
+from .settings import CustomOps, OpResolverType, Settings, check_keep, listed, make_resolver
 from .subgraph import LiveSubgraph
 from .values import check_shape, convert, get_value, readable, set_value, writable
 from .views import Views
@@ -44,7 +44,7 @@ class Interpreter(Delegated):
     def __init__(
         self,
         model_path: str | os.PathLike[str] | None = None,
-        model_content: bytes | bytearray | memoryview | None = None,
+        model_content: Content | None = None,
         experimental_delegates: Sequence[Any] | None = None,
         num_threads: int | None = None,
         experimental_op_resolver_type: OpResolverType = OpResolverType.AUTO,
@@ -98,9 +98,9 @@ class Interpreter(Delegated):
                 raise ValueError("type of num_threads should be int")
             if num_threads < 1:
                 raise ValueError("num_threads should >= 1")
-        if model_path and model_content:
+        if model_path and is_given(model_content):
             raise ValueError("Can't both provide `model_path` and `model_content`")
-        if not model_path and not model_content:
+        if not model_path and not is_given(model_content):
             raise ValueError("`model_path` or `model_content` must be specified.")
         if delegates is not None and experimental_delegates is not None:
             raise ValueError("give `delegates` or `experimental_delegates`, not both")
@@ -113,7 +113,7 @@ class Interpreter(Delegated):
             rules=make_rules(only, exclude, strict),
             on_unavailable=on_unavailable,
             preserve_all=experimental_preserve_all_tensors,
-            keep=tuple(keep),
+            keep=listed(keep),
             compress_zero_points=experimental_compress_quantization_zero_points,
             quantize_inputs=quantize_inputs,
             dequantize_outputs=dequantize_outputs,
@@ -144,7 +144,7 @@ class Interpreter(Delegated):
             num_threads=num_threads,
             delegates=check_delegates(delegates),
             preserve_all=experimental_preserve_all_tensors,
-            keep=tuple(keep),
+            keep=listed(keep),
             report=report,
         )
         self._set_up(model, settings)
@@ -191,6 +191,7 @@ class Interpreter(Delegated):
                 delegate.free()
 
     def __enter__(self) -> Interpreter:
+        _ = self._graph  # ValueError where it is closed
         return self
 
     def __exit__(
@@ -220,8 +221,9 @@ class Interpreter(Delegated):
         RuntimeError where an op is unknown or does not take its inputs.
         """
         with self._guard.step("allocate_tensors"):
+            main = self._graph.subgraphs[0]
             self._views.ensure_none("allocate_tensors")
-            self._allocate(self._graph.subgraphs[0])
+            self._allocate(main)
 
     def resize_tensor_input(
         self, input_index: int, tensor_size: Sequence[int] | Array, strict: bool = False
@@ -231,11 +233,11 @@ class Interpreter(Delegated):
         With `strict` only dimensions that are -1 in `shape_signature` may change.
         """
         with self._guard.step("resize_tensor_input"):
+            subgraph = self._graph.subgraphs[0]
             self._views.ensure_none("resize_tensor_input")
             shape = np.asarray(tensor_size, np.int32)
             if shape.ndim != 1:
                 raise ValueError(f"Shape should be 1D instead of {shape.ndim}.")
-            subgraph = self._graph.subgraphs[0]
             check_resize(subgraph, input_index, shape.tolist(), strict)
             subgraph.resize_tensor(input_index, shape.tolist())
 
@@ -277,8 +279,9 @@ class Interpreter(Delegated):
     def invoke(self) -> None:
         """Runs the model. RuntimeError where it is not allocated or an op fails."""
         with self._guard.step("invoke"):
+            main = self._graph.subgraphs[0]
             self._views.ensure_none("invoke")
-            self._invoke(self._graph.subgraphs[0])
+            self._invoke(main)
 
     def reset_all_variables(self) -> None:
         """Variable tensors back to their first value: zero, or the zero point of int8.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import stat
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
@@ -75,8 +76,11 @@ class Model:
     def from_file(cls, path: str | os.PathLike[str], verify: bool = True) -> Model:
         """Maps the file. OSError where it cannot be read; InvalidModelError where it is broken."""
         with open(path, "rb") as f:
-            if not os.fstat(f.fileno()).st_size:
-                raise InvalidModelError(f"{os.fspath(path)}: the file is empty")
+            status = os.fstat(f.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise InvalidModelError(f"{os.fsdecode(path)} is no regular file")
+            if not status.st_size:
+                raise InvalidModelError(f"{os.fsdecode(path)}: the file is empty")
             mapped = mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ)
         return cls(np.frombuffer(mapped, np.uint8), verify)
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 from weakref import WeakValueDictionary
+
+import numpy as np
 
 from ..kernels.api import Registration
 from .delegate import Delegate
@@ -58,6 +60,12 @@ def make_resolver(
     """`base`, by default all ops of this package, with `custom_ops` and what `registerers` add
     before it.
     """
+    if base is not None and not (hasattr(base, "find_op") and hasattr(base, "versions")):
+        raise TypeError(f"op_resolver has find_op and versions, as BuiltinOpResolver; got {base!r}")
+    if custom_ops is not None and not (
+        isinstance(custom_ops, Mapping) and all(isinstance(name, str) for name in custom_ops)
+    ):
+        raise TypeError(f"custom_ops is {{name: function or Registration}}; got {custom_ops!r}")
     resolver: OpResolver = BuiltinOpResolver() if base is None else base
     if not custom_ops and not registerers:
         return resolver
@@ -85,6 +93,17 @@ def _named(name: str) -> Callable[[MutableOpResolver], None]:
             "MutableOpResolver and adds ops to it."
         )
     return found
+
+
+def listed(keep: Iterable[str | int]) -> tuple[str | int, ...]:
+    """What is to be kept. TypeError for what is no list of names and numbers."""
+    if isinstance(keep, str | bytes):
+        raise TypeError(f"keep is a list of tensor names and numbers: [{keep!r}]")
+    items = tuple(keep)
+    for item in items:
+        if isinstance(item, bool) or not isinstance(item, str | int | np.integer):
+            raise TypeError(f"keep: {item!r} is neither the name nor the number of a tensor")
+    return items
 
 
 def check_keep(graph: Graph, keep: Sequence[str | int]) -> None:

@@ -108,7 +108,8 @@ class LiveSubgraph(LiveContext):
         for node in self.nodes:
             made.update(t.index for t in node.outputs)
         for tensor in self.tensors:
-            if tensor.allocation == UNUSED and tensor.index not in made and 0 in tensor.shape:
+            tensor.made = tensor.index in made
+            if tensor.allocation == UNUSED and not tensor.made and 0 in tensor.shape:
                 tensor.allocation = MMAP
                 tensor.set_const(new_array(tensor.shape, tensor.dtype))
                 tensor.array_or_none = tensor.const

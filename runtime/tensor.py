@@ -31,6 +31,7 @@ class LiveTensor:
         "declared_shape",
         "dtype",
         "index",
+        "made",
         "name",
         "shape",
         "shape_signature",
@@ -64,6 +65,7 @@ class LiveTensor:
         self._source = source  # until its quantisation is asked for
         self._quant: Quantization | None = None
         self._spec: TensorSpec | None = None
+        self.made = True  # a node makes it, or the user gives it
 
     @property
     def quant(self) -> Quantization | None:
@@ -131,7 +133,7 @@ class LiveTensor:
     def why_no_memory(self) -> str:
         if self.allocation == DYNAMIC:
             return "its shape is known once the node that makes it has run; invoke first"
-        if self.allocation == UNUSED:
+        if self.allocation == UNUSED and not self.made:
             return "no node makes it and the model gives it no value"
         return "allocate_tensors() has not been called"
 

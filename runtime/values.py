@@ -43,6 +43,8 @@ def convert(tensor: LiveTensor, value: Any, *, quantize: bool = False) -> Array:
         raise ValueError(f"Cannot set tensor: {_label(tensor)} is a {dtype.label}")
     is_array = isinstance(value, np.ndarray | np.generic)
     array = np.asarray(value)
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
     if dtype is DType.STRING:
         return _strings(tensor, array)
     if array.dtype == dtype.numpy and dtype not in (DType.INT4, DType.INT2, DType.UINT4):
@@ -196,6 +198,11 @@ def _type_error(tensor: LiveTensor, array: Array) -> str:
             f"stored = clip(round(real / {scale:.9g}) + {zero}, {low}, {high}), not a cast; "
             "Interpreter(..., quantize_inputs=True) does this)"
         )
+    elif tensor.dtype is DType.STRING:
+        text += "(that takes str or bytes, or an array of them)"
+    elif array.dtype == object:
+        held = {type(item).__name__ for item in array.reshape(-1)[:8].tolist()}
+        text += f"(its elements are of the Python type {', '.join(sorted(held)) or 'object'})"
     else:
         text += f"(numpy.asarray(value, numpy.{tensor.dtype.numpy.name}) makes one)"
     return text

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import mmap
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -192,3 +194,117 @@ def test_a_broken_file_names_the_place() -> None:
     content[4:8] = b"TFL1"
     with pytest.raises(InvalidModelError, match="identifier"):
         Interpreter(model_content=bytes(content))
+
+
+# -- what an interpreter is given
+
+
+@pytest.mark.parametrize("text", ["get_tensor", "tensor"])
+def test_a_tensor_that_a_node_makes_wants_allocation(text: str) -> None:
+    interpreter = Interpreter(model_content=toy_models.chain(1))
+    out = interpreter.get_output_details()[0]["index"]
+    read = interpreter.tensor(out) if text == "tensor" else lambda: interpreter.get_tensor(out)
+    with pytest.raises(ValueError, match=r"allocate_tensors\(\) has not been called") as e:
+        read()
+    assert "no node makes it" not in str(e.value)
+
+
+def test_a_tensor_that_nobody_makes_is_said_to_be_so() -> None:
+    b = ModelBuilder()
+    g = b.subgraph()
+    x = g.input("x", (2,))
+    alone = g.tensor("alone", (2,))
+    g.outputs(g.op("RELU", [x], ("y", (2,), "float32")), alone)
+    interpreter = Interpreter(model_content=b.build())
+    interpreter.allocate_tensors()
+    with pytest.raises(ValueError, match="no node makes it"):
+        interpreter.get_tensor(interpreter.get_output_details()[1]["index"])
+
+
+def test_wrong_values_of_object_arrays_and_for_strings() -> None:
+    b = ModelBuilder()
+    g = b.subgraph()
+    text, number = g.input("text", (2,), "string"), g.input("number", (2,))
+    g.outputs(text, number)
+    interpreter = Interpreter(model_content=b.build())
+    interpreter.allocate_tensors()
+    with pytest.raises(ValueError, match=r"expected type STRING.*takes str or bytes"):
+        interpreter.set_tensor(0, [1, 2])
+    with pytest.raises(ValueError, match=r"type STRING but expected type FLOAT32.*NoneType"):
+        interpreter.set_tensor(1, None)
+
+
+def test_values_of_another_byte_order_are_taken() -> None:
+    interpreter = Interpreter(model_content=toy_models.chain(1, (3,)))
+    for order in "<>":
+        x = np.array([1, 2, 3], f"{order}f4")
+        assert interpreter.run({"t0": x})["t1"].tolist() == [2, 3, 4]
+        interpreter.set_tensor(0, x)
+        assert interpreter.get_tensor(0).tolist() == [1, 2, 3]
+
+
+def test_a_closed_interpreter_says_so_whatever_is_held() -> None:
+    interpreter = Interpreter(model_content=toy_models.chain(1))
+    interpreter.allocate_tensors()
+    view = interpreter.tensor(0)()
+    interpreter.close()
+    for call in (
+        interpreter.invoke,
+        interpreter.allocate_tensors,
+        lambda: interpreter.resize_tensor_input(0, [1, 1000]),
+        lambda: interpreter.run({"t0": np.zeros((1, 1000), np.float32)}),
+        interpreter.__enter__,
+    ):
+        with pytest.raises(ValueError, match="closed"):
+            call()
+    assert view.shape == (1, 1000)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"custom_ops": [abs]}, "custom_ops is {name: function"),
+        ({"custom_ops": {3: abs}}, "custom_ops is {name: function"),
+        ({"op_resolver": object()}, "op_resolver has find_op"),
+        ({"keep": "t0"}, r"\['t0'\]"),
+        ({"keep": [1.5]}, "1.5 is neither the name nor the number"),
+        ({"keep": [True]}, "True is neither"),
+    ],
+)
+def test_arguments_of_the_wrong_kind(arguments: dict[str, Any], text: str) -> None:
+    with pytest.raises(TypeError, match=text):
+        Interpreter(model_content=toy_models.chain(1), **arguments)
+
+
+def test_model_content_of_any_kind_of_bytes(tmp_path: Path) -> None:
+    content = toy_models.chain(1, (2,))
+    path = tmp_path / "m.tflite"
+    path.write_bytes(content)
+    doubled = np.repeat(np.frombuffer(content, np.uint8), 2)
+    with open(path, "rb") as f:
+        mapped = mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ)
+    kinds: list[Any] = [
+        content,
+        bytearray(content),
+        memoryview(content),
+        np.frombuffer(content, np.uint8),
+        doubled[::2],
+        memoryview(doubled)[::2],
+        mapped,
+    ]
+    for kind in kinds:
+        with Interpreter(model_content=kind) as interpreter:
+            assert interpreter.run({"t0": [1, 2]})["t1"].tolist() == [2, 3]
+    for none in (b"", np.zeros(0, np.uint8), None):
+        with pytest.raises(ValueError, match="must be specified"):
+            Interpreter(model_content=none)
+    with pytest.raises(TypeError, match="content is bytes, not int"):
+        Interpreter(model_content=5)  # type: ignore[arg-type]
+
+
+def test_paths_in_bytes_and_devices() -> None:
+    with pytest.raises(ValueError, match=r"Could not open '/no/such/file'\."):
+        Interpreter(model_path=b"/no/such/file")  # type: ignore[arg-type]
+    if Path("/dev/zero").exists():
+        with pytest.raises(ValueError, match="/dev/zero is no regular file"):
+            Interpreter(model_path="/dev/zero")
