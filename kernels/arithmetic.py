@@ -437,11 +437,20 @@ def _row(
     infer: Callable[..., list[Shape]] = _infer,
     inplace: tuple[int, ...] = (0, 1),
     lower: Lower | None = None,
+    custom: bool = False,
 ) -> Registration:
     def checked(node: NodeSpec) -> list[Shape]:
         return infer(node, *dtypes)
 
-    return op(name, checked, in_float32(bind), versions=versions, inplace=inplace, lower=lower)
+    return op(
+        name,
+        checked,
+        in_float32(bind),
+        versions=versions,
+        inplace=inplace,
+        lower=lower,
+        custom=custom,
+    )
 
 
 _ALL = (*_NUMBERS, *COMPLEX)

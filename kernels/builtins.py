@@ -1,38 +1,21 @@
-"""Every builtin operator this project runs, and the module of this package that has it.
+"""Every operator this project runs, and the module of this package that has it.
 
 `OPS[name]` of that module is the registration. A module is imported when one of its ops is first
-asked for, so a resolver of five ops imports at most five modules.
+asked for: a resolver of five ops imports five modules, and those of TABLES it had to look through.
 """
 
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterator, Mapping
 
 from .api import Registration
 
+# Elementwise ops are a row each in the OPS of these, and are named nowhere else: a name that no
+# family below has is looked for in them, in this order.
+TABLES = ("arithmetic", "unary")
+
 FAMILIES: dict[str, tuple[str, ...]] = {
-    "arithmetic": (
-        "ADD",
-        "MUL",
-        "SUB",
-        "DIV",
-        "MAXIMUM",
-        "MINIMUM",
-        "POW",
-        "FLOOR_DIV",
-        "FLOOR_MOD",
-        "SQUARED_DIFFERENCE",
-        "ADD_N",
-        "ATAN2",
-        "STABLEHLO_ADD",
-        "STABLEHLO_DIVIDE",
-        "STABLEHLO_MULTIPLY",
-        "STABLEHLO_MAXIMUM",
-        "STABLEHLO_MINIMUM",
-        "STABLEHLO_POWER",
-        "STABLEHLO_REMAINDER",
-        "STABLEHLO_SUBTRACT",
-    ),
     "pooling": (
         "AVERAGE_POOL_2D",
         "L2_POOL_2D",
@@ -69,31 +52,6 @@ FAMILIES: dict[str, tuple[str, ...]] = {
         "LSH_PROJECTION",
         "SKIP_GRAM",
         "EMBEDDING_LOOKUP_SPARSE",
-    ),
-    "unary": (
-        "FLOOR",
-        "EXP",
-        "NEG",
-        "SIN",
-        "LOG",
-        "SQRT",
-        "RSQRT",
-        "SQUARE",
-        "ABS",
-        "CEIL",
-        "COS",
-        "ROUND",
-        "SIGN",
-        "STABLEHLO_LOGISTIC",
-        "STABLEHLO_ABS",
-        "STABLEHLO_COSINE",
-        "STABLEHLO_EXPONENTIAL",
-        "STABLEHLO_FLOOR",
-        "STABLEHLO_LOG",
-        "STABLEHLO_NEGATE",
-        "STABLEHLO_RSQRT",
-        "STABLEHLO_TANH",
-        "STABLEHLO_CBRT",
     ),
     "fully_connected": ("FULLY_CONNECTED",),
     "normalization": (
@@ -348,23 +306,48 @@ CUSTOM_FAMILIES: dict[str, tuple[str, ...]] = {
     ),
 }
 
-BUILTINS = {name: family for family, names in FAMILIES.items() for name in names}
-CUSTOMS = {name: family for family, names in CUSTOM_FAMILIES.items() for name in names}
+
+class _Names(Mapping[str, str]):
+    """Family by name of an op."""
+
+    def __init__(self, families: Mapping[str, tuple[str, ...]], custom: bool) -> None:
+        self._listed = {name: family for family, names in families.items() for name in names}
+        self._custom = custom
+
+    def __getitem__(self, name: str) -> str:
+        if name in self._listed:
+            return self._listed[name]
+        for family in TABLES:
+            found = _ops(family).get(name)
+            if found is not None and found.custom is self._custom:
+                return family
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._listed
+        for family in TABLES:
+            yield from (r.name for r in _ops(family).values() if r.custom is self._custom)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def _ops(family: str) -> Mapping[str, Registration]:
+    ops: Mapping[str, Registration] = importlib.import_module(f".{family}", __package__).OPS
+    return ops
+
+
+BUILTINS: Mapping[str, str] = _Names(FAMILIES, custom=False)
+CUSTOMS: Mapping[str, str] = _Names(CUSTOM_FAMILIES, custom=True)
 
 
 def find_builtin(name: str) -> Registration | None:
     """Registration of a builtin operator; None where there is none."""
-    return _load(BUILTINS.get(name), name)
+    family = BUILTINS.get(name)
+    return _ops(family)[name] if family else None
 
 
 def find_custom(name: str) -> Registration | None:
     """Registration of a custom op that comes with this package; None where there is none."""
-    return _load(CUSTOMS.get(name), name)
-
-
-def _load(family: str | None, name: str) -> Registration | None:
-    if family is None:
-        return None
-    module = importlib.import_module(f".{family}", __package__)
-    registration: Registration = module.OPS[name]
-    return registration
+    family = CUSTOMS.get(name)
+    return _ops(family)[name] if family else None

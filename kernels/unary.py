@@ -43,6 +43,7 @@ def _row(
     table: Table | None = None,
     quantized: tuple[DType, ...] = (DType.INT8, DType.INT16),
     defined_from: str = "",
+    custom: bool = False,
 ) -> Registration:
     """`make` is a ufunc or binds plain numbers; `table` gives all outputs of a quantised node.
     `device` is the function of `$0` for a device, as `Forms` or of floats alone.
@@ -71,7 +72,15 @@ def _row(
         return run_plain
 
     lower = _lower(device, table, defined_from)
-    return op(name, infer, in_float32(bind), versions=versions, inplace=(0,), lower=lower)
+    return op(
+        name,
+        infer,
+        in_float32(bind),
+        versions=versions,
+        inplace=(0,),
+        lower=lower,
+        custom=custom,
+    )
 
 
 def _lower(device: Forms | str, table: Table | None, defined_from: str) -> Lower:
