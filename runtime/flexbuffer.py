@@ -142,7 +142,8 @@ def encode(value: Any) -> bytes:
     scalars.
 
     Lists and arrays of one kind of number become typed vectors. Keys may not contain a NUL.
-    OverflowError for integers beyond 64 bits, UnicodeEncodeError for lone surrogates.
+    OverflowError for integers beyond 64 bits, UnicodeEncodeError for lone surrogates, ValueError
+    for values that nest deeper than `decode` reads, or without end.
     """
     from flatbuffers.flexbuffers import Builder
 
@@ -151,11 +152,16 @@ def encode(value: Any) -> bytes:
     return bytes(builder.Finish())
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, around: tuple[int, ...] = ()) -> Any:
     """The value in the types that the package takes, with keys as bytes: str keys are ASCII there.
 
     Settled for all of it first, since an error between a key and its value becomes another there.
     """
+    if len(around) > MAX_DEPTH:
+        raise ValueError(f"a FlexBuffer's values nest {MAX_DEPTH} deep at most")
+    if id(value) in around:
+        raise ValueError(f"a FlexBuffer cannot hold a {type(value).__name__} that holds itself")
+    inside = (*around, id(value))  # of all that this value stands in
     if isinstance(value, np.generic | np.ndarray):
         value = value.tolist()
     if isinstance(value, str):
@@ -169,9 +175,9 @@ def _plain(value: Any) -> Any:
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value)
     if isinstance(value, Mapping):
-        return {_key(str(key)): _plain(item) for key, item in value.items()}
+        return {_key(str(key)): _plain(item, inside) for key, item in value.items()}
     if isinstance(value, Sequence):
-        return [_plain(item) for item in value]
+        return [_plain(item, inside) for item in value]
     raise TypeError(
         f"a FlexBuffer cannot hold {type(value).__name__}; it takes dict, list, str, bytes, bool, "
         "int, float, None and numpy arrays"

@@ -10,9 +10,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..kernels.api import Registration
+from ..kernels.api import OpError, Registration
 from ..kernels.types import Array
 from .delegation import Delegation
+from .errors import NodeError
 from .memory import Workspace
 from .model import Model
 from .node import LiveNode
@@ -207,7 +208,11 @@ class Graph:
                 if node.registration.free is not None:
                     node.registration.free(subgraph, node.user_data)
             except Exception as e:  # the others are still to be freed
-                errors.append(e)
+                text = str(e) if isinstance(e, OpError) else f"{type(e).__name__}: {e}"
+                where = f"Node number {node.index} ({node.op}) failed to free its user data."
+                error = NodeError(f"{text}\n{where}", subgraph.index, node.index, node.op)
+                error.__cause__ = e
+                errors.append(error)
             node.user_data = None
         for subgraph in self.subgraphs if hasattr(self, "subgraphs") else ():
             subgraph.release()

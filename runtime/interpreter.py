@@ -182,13 +182,18 @@ class Interpreter(Delegated):
     # -- life
 
     def close(self) -> None:
-        """Frees the ops' user data and the memory; later calls raise ValueError."""
+        """Frees the ops' user data and the memory; later calls raise ValueError.
+
+        RuntimeError, once all is freed, where an op fails at it.
+        """
         with self._guard.whole("close"):
             self._open = None
-            self._finalize()
             owned, self._owned = self._owned, []
-            for delegate in owned:
-                delegate.free()
+            try:
+                self._finalize()
+            finally:
+                for delegate in owned:
+                    delegate.free()
 
     def __enter__(self) -> Interpreter:
         _ = self._graph  # ValueError where it is closed

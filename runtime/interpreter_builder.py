@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ..kernels.types import Array
-from .build import BuildError, load_model, open_model
+from .build import BuildError, Content, load_model, open_model
 from .interpreter import Interpreter
 from .model import Model
 from .resolver import OpResolver
@@ -52,7 +52,7 @@ class FlatBufferModel:
 
     @classmethod
     def build_from_buffer(
-        cls, content: bytes | bytearray | memoryview, error_reporter: ErrorReporter | None = None
+        cls, content: Content, error_reporter: ErrorReporter | None = None
     ) -> FlatBufferModel | None:
         """The content is not copied and must not change."""
         return cls._build(lambda: load_model(content), error_reporter)
@@ -72,7 +72,7 @@ class FlatBufferModel:
     @classmethod
     def verify_and_build_from_buffer(
         cls,
-        content: bytes | bytearray | memoryview,
+        content: Content,
         extra_verifier: Callable[[Array], bool] | None = None,
         error_reporter: ErrorReporter | None = None,
     ) -> FlatBufferModel | None:

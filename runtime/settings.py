@@ -73,7 +73,13 @@ def make_resolver(
     for registerer in registerers:
         if isinstance(registerer, str):
             registerer = _named(registerer)
-        registerer(added)
+        try:
+            registerer(added)
+        except Exception as e:
+            raise ValueError(
+                f"the registerer {getattr(registerer, '__name__', registerer)!r} of custom ops "
+                f"failed: {type(e).__name__}: {e}"
+            ) from e
     if custom_ops:
         from .custom import as_registration
 

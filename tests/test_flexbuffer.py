@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import struct
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from flatbuffers import flexbuffers
 from hypothesis import given
 from hypothesis import strategies as st
 
-from litedelegate.runtime.flexbuffer import FlexBufferError, decode, encode
+from litedelegate.runtime.flexbuffer import MAX_DEPTH, FlexBufferError, decode, encode
 from litedelegate.runtime.model import Model
 
 numbers = st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False)
@@ -195,3 +196,28 @@ def test_options_in_real_models_decode(models: Path) -> None:
                     assert operator.op == f"Flex{name}" and node
                     seen += 1
     assert seen
+
+
+@pytest.mark.parametrize("depth", [1, MAX_DEPTH, MAX_DEPTH + 1, 3000])
+@pytest.mark.parametrize("wrap", [lambda v: [v], lambda v: {"k": v}])
+def test_what_is_written_can_be_read(depth: int, wrap: Callable[[Any], Any]) -> None:
+    value: Any = 1
+    for _ in range(depth):
+        value = wrap(value)
+    if depth <= MAX_DEPTH:
+        assert decode(encode(value)) == value
+    else:
+        with pytest.raises(ValueError, match="nest 64 deep"):
+            encode(value)
+
+
+def test_what_holds_itself() -> None:
+    ring: list[Any] = []
+    ring += [ring, ring]
+    table: dict[str, Any] = {}
+    table["list"] = [1, table]
+    for value in (ring, table):
+        with pytest.raises(ValueError, match="holds itself"):
+            encode(value)
+    twice = [1, 2]
+    assert decode(encode([twice, {"k": twice}])) == [twice, {"k": twice}]

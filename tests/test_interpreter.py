@@ -341,6 +341,12 @@ def test_custom_op_registerers() -> None:
     with pytest.raises(ValueError, match="Looking up symbol 'TfLiteTwice' failed with error"):
         InterpreterWithCustomOps(custom_op_registerers=["TfLiteTwice"], model_content=content)
 
+    def broken(resolver: MutableOpResolver) -> None:
+        raise ZeroDivisionError("by zero")
+
+    with pytest.raises(ValueError, match="registerer 'broken' of custom ops failed: ZeroDivision"):
+        InterpreterWithCustomOps(custom_op_registerers=[broken], model_content=content)
+
 
 def test_no_delegates_is_the_cpu() -> None:
     for arguments in ({"delegates": []}, {"delegates": None}, {"experimental_delegates": []}):
