@@ -98,7 +98,7 @@ def load(
     if (kind == "const" or source in ("zeros", "ones")) and dtype.kind == "O":
         raise click.UsageError(f"input {name!r} takes strings: {kind} makes none, text:… does")
     if kind == "random":
-        return _random(shape, dtype, _number(name, value or "0", int))
+        return random_array(shape, dtype, np.random.default_rng(_number(name, value or "0", int)))
     if source in ("zeros", "ones"):
         return np.full(shape, int(source == "ones"), dtype)
     if kind == "const":
@@ -124,8 +124,8 @@ def _number(name: str, text: str, kind: type) -> Any:
         raise click.UsageError(f"input {name!r}: {text!r} is no number") from None
 
 
-def _random(shape: tuple[int, ...], dtype: np.dtype[Any], seed: int) -> Array:
-    rng = np.random.default_rng(seed)
+def random_array(shape: tuple[int, ...], dtype: np.dtype[Any], rng: np.random.Generator) -> Array:
+    """Normal floats, any 8- or 16-bit integer, else 0 or 1."""
     if dtype.kind in "iu" and dtype.itemsize <= 2:
         info = np.iinfo(dtype)
         return rng.integers(info.min, info.max, shape, dtype, endpoint=True)

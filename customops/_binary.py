@@ -26,8 +26,10 @@ _ELF_MACHINES = {
 _MACHO_MACHINES = {7: "x86", 0x01000007: "x86_64", 12: "arm", 0x0100000C: "arm64"}
 _PE_MACHINES = {0x14C: "x86", 0x8664: "x86_64", 0x1C0: "arm", 0xAA64: "arm64"}
 _ALIASES = {"amd64": "x86_64", "arm64": "aarch64", "i386": "x86", "i686": "x86"}
-_PT_LOAD, _PT_DYNAMIC = 1, 2
-_SHT_DYNSYM = 11
+_PT_LOAD, _PT_DYNAMIC, _PT_STACK, _PT_RELRO = 1, 2, 0x6474E551, 0x6474E552
+_SHT_NOBITS, _SHT_DYNSYM = 8, 11
+_SHF_WRITE, _SHF_ALLOC, _SHF_EXEC, _SHF_TLS = 1, 2, 4, 0x400
+_PF_EXEC, _PF_WRITE, _PF_READ = 1, 2, 4
 _ET_DYN = 3
 # dynamic entries that hold an address: of the table, and of its size
 _DT_SIZES = {5: 10, 7: 8, 17: 18, 23: 2, 25: 27, 26: 28, 36: 35}
@@ -128,11 +130,10 @@ class _Elf:
         if len(dynamic) != 1:
             raise self.broken(f"it has {len(dynamic)} dynamic sections")
         for s in segments:
-            # the loader reads its own kinds of segments in memory
-            if s.kind not in (0, _PT_LOAD, 0x6474E551) and s.memory_size:
-                self.place(s.address, s.memory_size, f"segment of kind {s.kind:#x}")
-        self.check_dynamic(dynamic[0])
-        self.check_symbols(sections, section)
+            if s.kind not in (0, _PT_LOAD, _PT_STACK) and s.memory_size:
+                self.check_part(s)
+        found = self.check_dynamic(dynamic[0])
+        self.check_sections(sections, section, found)
 
     def segment(self, v: tuple[int, ...]) -> _Segment:
         if self.wide:
@@ -158,6 +159,15 @@ class _Elf:
         if headers_end > len(self.data):
             raise self.broken("its program headers reach past the end of the file")
 
+    def check_part(self, s: _Segment) -> None:
+        """A segment that tells the loader of something within what is loaded."""
+        what = f"segment of kind {s.kind:#x}"
+        at = self.place(s.address, s.memory_size, what)
+        if s.file_size > s.memory_size or (s.file_size and at != s.offset):
+            raise self.broken(f"its {what} lies elsewhere in memory than in the file")
+        if s.kind == _PT_RELRO and (s.address + s.memory_size) % 4096:
+            raise self.broken("what becomes read-only does not end with a page")
+
     def place(self, address: int, size: int, what: str, held: bool = False) -> int:
         """Where in the file an address stands."""
         for s in self.loads:
@@ -166,7 +176,7 @@ class _Elf:
                 return s.offset + address - s.address
         raise self.broken(f"its {what} lies outside of what is loaded")
 
-    def check_dynamic(self, segment: _Segment) -> None:
+    def check_dynamic(self, segment: _Segment) -> dict[int, int]:
         layout = "<qQ" if self.wide else "<iI"
         step = struct.calcsize(layout)
         start = self.place(segment.address, segment.file_size, "dynamic section", held=True)
@@ -189,23 +199,45 @@ class _Elf:
                 raise self.broken("a name lies outside of the table of names")
         if not found[10] or self.data[strings + found[10] - 1]:
             raise self.broken("its table of names has no end")
+        return found
 
-    def check_symbols(self, at: int, header: list[int]) -> None:
-        """That the entry point is there, where section headers tell."""
+    def check_sections(self, at: int, header: list[int], dynamic: dict[int, int]) -> None:
+        """Where there are section headers: that they tell the same as the program headers, and that
+        the entry point is there.
+        """
         size, count, _ = header
-        if not at or not count:
+        if not at and not count:
             return
         layout = "<IIQQQQIIQQ" if self.wide else "<IIIIIIIIII"
         if size != struct.calcsize(layout):
             raise self.broken(f"its section headers have {size} bytes")
         sections = [self.take(layout, at + i * size) for i in range(count)]
-        for s in sections:
-            if s[1] == _SHT_DYNSYM:
-                names = sections[s[6]] if s[6] < count else None
-                if names is None or names[4] + names[5] > len(self.data):
-                    raise self.broken("its section headers are wrong")
-                if ENTRY.encode() + b"\0" not in self.data[names[4] : names[4] + names[5]]:
-                    raise OpLibraryError(no_entry(self.what))
+        starts = {s[3] for s in sections if s[2] & _SHF_ALLOC}
+        for tag in dynamic.keys() & (_DT_ADDRESSES - {12, 13}):  # these are functions
+            if dynamic[tag] not in starts:
+                raise self.broken(f"dynamic table {tag} is no section")
+        for _, kind, flags, address, offset, length, link, *_ in sections:
+            if not flags & _SHF_ALLOC or not length or (kind == _SHT_NOBITS and flags & _SHF_TLS):
+                continue
+            held = kind != _SHT_NOBITS
+            if self.place(address, length, "section", held) != offset and held:
+                raise self.broken("a section lies elsewhere in memory than in the file")
+            self.check_rights(flags, address)
+            if kind != _SHT_DYNSYM:
+                continue
+            names = sections[link] if link < count else None
+            if names is None or (address, names[3]) != (dynamic[6], dynamic[5]):
+                raise self.broken("its section headers are wrong")
+            if ENTRY.encode() + b"\0" not in self.data[names[4] : names[4] + names[5]]:
+                raise OpLibraryError(no_entry(self.what))
+
+    def check_rights(self, flags: int, address: int) -> None:
+        (segment,) = (s for s in self.loads if s.address <= address < s.address + s.memory_size)
+        wanted = _PF_READ
+        wanted |= _PF_WRITE if flags & _SHF_WRITE else 0
+        wanted |= _PF_EXEC if flags & _SHF_EXEC else 0
+        if wanted & ~segment.flags:
+            raise self.broken("a segment lacks the rights that its sections need")
 
 
 def no_entry(what: str) -> str:

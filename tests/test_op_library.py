@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-
 from c_libraries import built, one_op, run
+
 from litedelegate import (
     BuiltinOpResolver,
     Interpreter,
@@ -96,9 +96,9 @@ def test_an_option_of_the_wrong_type_refuses_the_model() -> None:
 def test_prepare_checks_with_the_macros() -> None:
     library = load_op_library(built("examples/atan_c/atan.c"))
     model = one_op("Atan", [("x", (5,), "int32")], ("y", (5,), "float32"))
-    with Interpreter(model_content=model, custom_ops=library) as interpreter:
-        with pytest.raises(RuntimeError, match=r"atan\.c:\d+: .*\(INT32 != FLOAT32\)") as e:
-            interpreter.allocate_tensors()
+    interpreter = Interpreter(model_content=model, custom_ops=library)
+    with pytest.raises(RuntimeError, match=r"atan\.c:\d+: .*\(INT32 != FLOAT32\)") as e:
+        interpreter.allocate_tensors()
     assert "Node number 0 (Atan) failed to prepare." in str(e.value)
 
 
