@@ -118,6 +118,10 @@ class Partition:
     # delegate: what has to cross. Previews settle them too; final once prepare has returned.
     host_inputs: frozenset[int] = frozenset()
     host_outputs: frozenset[int] = frozenset()
+    # tensors that the user has put into buffers of the delegate, by number; it changes between
+    # invokes. Such an input is to be read from there, such an output to be written there, and
+    # neither on the host.
+    handles: Mapping[int, Any] = field(default_factory=dict)
 
     @property
     def indices(self) -> tuple[int, ...]:
@@ -233,6 +237,17 @@ class Delegate:
     def prepare(self, context: DelegateContext) -> None:
         """Looks at the plan and replaces nodes. Whatever it raises, the plan is restored."""
         raise NotImplementedError
+
+    def copy_from_buffer_handle(self, handle: Any, tensor: Tensor) -> None:
+        """From the buffer into `tensor.array`. For delegates that let users hand buffers in."""
+        raise NotImplementedError(f"{self.name} has no buffer handles")
+
+    def copy_to_buffer_handle(self, handle: Any, tensor: Tensor) -> None:
+        """From `tensor.array` into the buffer."""
+        raise NotImplementedError(f"{self.name} has no buffer handles")
+
+    def free_buffer_handle(self, handle: Any) -> None:
+        """The interpreter lets go of the handle. The buffer is the user's: nothing, by default."""
 
     def free(self) -> None:
         """Called by an interpreter that made the delegate from its name, when it is closed."""

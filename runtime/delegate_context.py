@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,7 @@ class PlanningContext:
         plan: Plan,
         bar: Callable[[LiveNode], tuple[str, str] | None],
         fail: Callable[[Delegate, Exception], None],
+        handles: Mapping[int, Any],
     ) -> None:
         """`bar` gives code and text for a node that this delegate must not have."""
         self._subgraph = subgraph
@@ -34,6 +35,7 @@ class PlanningContext:
         self._plan = plan
         self._bar = bar
         self._fail = fail
+        self._handles = handles
         self._before = (list(plan.execution), len(plan.placed), len(plan.added))
         self._makers: dict[int, LiveNode] = {}
         self._candidates: list[int] | None = None
@@ -202,6 +204,7 @@ class PlanningContext:
                 list(constants.values()),
                 [t for t in inputs if t.spec.variable],
                 shared=self._shared,
+                handles=self._handles,
             )
             self._partitions[indices] = made
         return made

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .delegate import Delegate
 from .delegation import Pick, Rules, check_picks
@@ -11,6 +11,7 @@ from .described import Described
 from .find_delegates import check_delegate, find_delegates
 from .graph import Graph
 from .settings import Settings
+from .tensor import LiveTensor
 
 if TYPE_CHECKING:
     from .coverage import Coverage
@@ -68,6 +69,26 @@ class Delegated(Described):
                 delegation.settle()
                 raise
 
+    def set_buffer_handle(self, tensor_index: int, handle: Any, delegate: Delegate) -> None:
+        """Puts an input or output of the main subgraph into a buffer of a delegate in use.
+
+        From then on the delegate reads or writes it there, and the host copies it when asked to.
+        A handle of None takes it back.
+        """
+        with self._guard.step("set_buffer_handle"):
+            tensor, main = self._tensor(tensor_index), self._graph.subgraphs[0]
+            if tensor.index not in (*main.input_indices, *main.output_indices):
+                raise ValueError(f"tensor {tensor.index} {tensor.name!r} is no input or output")
+            if delegate not in self._graph.delegation.delegates:
+                raise ValueError(f"{delegate!r} is none of this interpreter's delegates")
+            if type(delegate).copy_from_buffer_handle is Delegate.copy_from_buffer_handle:
+                raise ValueError(f"{delegate.name} has no buffer handles")
+            handles = self._graph.delegation.handles
+            if handle is None:
+                handles.drop(tensor)
+            else:
+                handles.put(tensor, handle, delegate, tensor.index in main.input_indices)
+
     def delegate_coverage(self) -> Coverage:
         """Where each node runs, and what each delegate said of it.
 
@@ -82,3 +103,13 @@ class Delegated(Described):
                     self._views.ensure_none("delegate_coverage")
                     graph.subgraphs[index].allocate()
             return coverage(graph)
+
+    def _fetch(self, tensor: LiveTensor, subgraph_index: int = 0) -> None:
+        """Before the user reads."""
+        if subgraph_index == 0:
+            self._graph.delegation.handles.fetch(tensor)
+
+    def _store(self, tensor: LiveTensor, subgraph_index: int = 0) -> None:
+        """After the user wrote."""
+        if subgraph_index == 0:
+            self._graph.delegation.handles.store(tensor)

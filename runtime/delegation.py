@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from .delegate import Delegate, DelegateError, Refusal
 from .delegate_context import PlanningContext
+from .handles import Handles
 from .node import LiveNode
 from .plan import Placed, Plan
 from .state import State
@@ -69,6 +70,7 @@ class Delegation:
         self.missing: dict[str, str] = {}  # asked for by name, and why they could not be made
         self.rules = Rules()
         self.plans: dict[int, Plan] = {}  # in use, by subgraph
+        self.handles = Handles()
         self.faults: dict[str, str] = {}  # delegates taken off because they failed while running
         self._kept: dict[int, OrderedDict[Hashable, Plan]] = {}
         self._barred: dict[tuple[int, int, str], str] = {}  # failed to attach: the reason
@@ -91,6 +93,7 @@ class Delegation:
 
     def close(self) -> None:
         self._forget()
+        self.handles.close(self._graph.report)
         self.delegates = []
 
     def _forget(self) -> None:
@@ -148,7 +151,8 @@ class Delegation:
             text = self._barred.get((subgraph.index, node.index, delegate.name))
             return None if text is None else ("BUILD_FAILED", text)
 
-        context = PlanningContext(subgraph, delegate, plan, bar, self._failed)
+        handles = {} if subgraph.index else self.handles.of(delegate)
+        context = PlanningContext(subgraph, delegate, plan, bar, self._failed, handles)
         try:
             context.candidates()  # so that what it must not have is on record
             delegate.prepare(context)
@@ -209,8 +213,13 @@ class Delegation:
             if state:
                 state.save()
             self._fault = None
+            handles = self.handles if subgraph.index == 0 else None
             try:
+                if handles:
+                    handles.before(subgraph, self.plans[0])
                 subgraph.run()
+                if handles:
+                    handles.after(subgraph, self.plans[0])
                 return
             except Exception:
                 fault = self._fault
@@ -236,6 +245,7 @@ class Delegation:
     def _take_off(self, delegate: Delegate, error: Exception) -> None:
         text = f"it failed while the model ran: {type(error).__name__}: {error}"
         self.faults[delegate.name] = text
+        self.handles.take_off(self._graph.subgraphs[0], delegate)
         self.delegates.remove(delegate)
         self._forget()
         self._graph.report(

@@ -9,6 +9,7 @@ import numpy as np
 from . import details
 from .graph import Graph, Memory
 from .guard import Guard
+from .resize import explain
 from .settings import Settings
 from .subgraph import LiveSubgraph
 from .tensor import ARENA, LiveTensor
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Described:
-    """The reading half of `Interpreter`."""
+    """The part of `Interpreter` that changes nothing, and what the other parts share."""
 
     _open: Graph | None
     _settings: Settings
@@ -176,4 +177,32 @@ class Described:
             "others, so its value is lost. "
             f"Interpreter(..., keep=[{tensor.name!r}]) keeps it, "
             "experimental_preserve_all_tensors=True keeps all."
+        )
+
+    def _allocate(self, subgraph: LiveSubgraph) -> None:
+        try:
+            subgraph.allocate()
+        except RuntimeError as e:
+            told = explain(subgraph, e)
+            self._tell(told)
+            if told is e:
+                raise
+            raise told from e.__cause__
+
+    def _invoke(self, subgraph: LiveSubgraph) -> None:
+        try:
+            subgraph.invoke()
+        except RuntimeError as e:
+            self._tell(e)
+            raise
+
+    def _tell(self, error: Exception) -> None:
+        """An interpreter from `InterpreterBuilder` tells its error reporter too."""
+        if self._settings.report is not None:
+            self._settings.report(str(error))
+
+    def _dequantizes(self, index: int, subgraph_index: int) -> bool:
+        return (
+            self._settings.dequantize_outputs
+            and index in self._graph.subgraphs[subgraph_index].output_indices
         )

@@ -18,10 +18,9 @@ from .find_delegates import check_delegates
 from .guard import Guard
 from .model import Model
 from .named import Call, Names, warn_of_position
-from .resize import check_resize, explain
+from .resize import check_resize
 from .resolver import MutableOpResolver, OpResolver
 from .settings import CustomOps, OpResolverType, Settings, check_keep, listed, make_resolver
-from .subgraph import LiveSubgraph
 from .values import check_shape, convert, get_value, readable, set_value, writable
 from .views import Views
 
@@ -254,6 +253,7 @@ class Interpreter(Delegated):
                 warn_of_position(self._alike)
                 self._alike = None
             set_value(tensor, value, quantize=self._settings.quantize_inputs)
+            self._store(tensor)
 
     def get_tensor(self, tensor_index: int, subgraph_index: int = 0) -> Any:
         """A copy of a tensor's value.
@@ -263,6 +263,7 @@ class Interpreter(Delegated):
         with self._guard.read("get_tensor"):
             tensor = self._tensor(tensor_index, subgraph_index)
             self._check_kept(tensor, self._graph.subgraphs[subgraph_index])
+            self._fetch(tensor, subgraph_index)
             return get_value(tensor, dequantize=self._dequantizes(tensor_index, subgraph_index))
 
     def tensor(self, tensor_index: int) -> Callable[[], Array]:
@@ -276,6 +277,7 @@ class Interpreter(Delegated):
             with self._guard.read("tensor"):
                 tensor = self._tensor(tensor_index)
                 self._check_kept(tensor, self._graph.subgraphs[0])
+                self._fetch(tensor)
                 readable(tensor)
                 return self._views.lend(tensor)
 
@@ -342,7 +344,10 @@ class Interpreter(Delegated):
             for t, array in values:
                 check_shape(t, array)
                 np.copyto(writable(t), array)
+                self._store(t, call.subgraph)
             self._invoke(subgraph)
+            for i in call.outputs.values():
+                self._fetch(subgraph.tensors[i], call.subgraph)
             return {
                 name: get_value(subgraph.tensors[i], dequantize=settings.dequantize_outputs)
                 for name, i in call.outputs.items()
@@ -364,36 +369,6 @@ class Interpreter(Delegated):
                 )
             signature_key = next(iter(signatures))
         return SignatureRunner(self, signature_key)
-
-    # -- helpers
-
-    def _allocate(self, subgraph: LiveSubgraph) -> None:
-        try:
-            subgraph.allocate()
-        except RuntimeError as e:
-            told = explain(subgraph, e)
-            self._tell(told)
-            if told is e:
-                raise
-            raise told from e.__cause__
-
-    def _invoke(self, subgraph: LiveSubgraph) -> None:
-        try:
-            subgraph.invoke()
-        except RuntimeError as e:
-            self._tell(e)
-            raise
-
-    def _tell(self, error: Exception) -> None:
-        """An interpreter from `InterpreterBuilder` tells its error reporter too."""
-        if self._settings.report is not None:
-            self._settings.report(str(error))
-
-    def _dequantizes(self, index: int, subgraph_index: int) -> bool:
-        return (
-            self._settings.dequantize_outputs
-            and index in self._graph.subgraphs[subgraph_index].output_indices
-        )
 
 
 class InterpreterWithCustomOps(Interpreter):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
@@ -44,6 +44,15 @@ class Plan:
     def refuse(self, refusal: Refusal) -> None:
         """A delegate's last word on a node counts."""
         self.refusals[refusal.node, refusal.delegate] = refusal
+
+    def runs(self, subgraph: LiveSubgraph) -> Iterator[tuple[LiveNode, Delegate | None]]:
+        """The nodes that run, in order, with the delegate of those that are partitions."""
+        for i in self.execution:
+            if i >= self.own_nodes:
+                placed = self.placed[i - self.own_nodes]
+                yield placed.node, placed.delegate
+            elif not subgraph.nodes[i].folded:
+                yield subgraph.nodes[i], None
 
     @property
     def delegated(self) -> set[int]:

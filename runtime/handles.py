@@ -1,0 +1,116 @@
+"""Tensors of the main subgraph that live in a delegate's own buffers: no copy to or from the host.
+
+As in TensorFlow Lite, the user gives a handle that means something to the delegate. An input is
+then read, and an output written, where the handle says; the host gets a copy when it asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from .delegate import Delegate
+from .tensor import LiveTensor
+
+if TYPE_CHECKING:
+    from .plan import Plan
+    from .subgraph import LiveSubgraph
+
+
+@dataclass
+class _Held:
+    delegate: Delegate
+    handle: Any
+    given: bool  # an input: the buffer is what counts
+    stale: bool = False  # an output that was made in the buffer
+
+
+class Handles:
+    """What `Interpreter.set_buffer_handle` was given."""
+
+    def __init__(self) -> None:
+        self._held: dict[int, _Held] = {}
+        self._of: dict[int, dict[int, Any]] = {}  # by delegate: what its kernels see
+
+    def __bool__(self) -> bool:
+        return bool(self._held)
+
+    def of(self, delegate: Delegate) -> Mapping[int, Any]:
+        """Handles by tensor number: always the present ones."""
+        return self._of.setdefault(id(delegate), {})
+
+    def put(self, tensor: LiveTensor, handle: Any, delegate: Delegate, given: bool) -> None:
+        """`given`: the tensor is an input."""
+        self.drop(tensor)
+        self._held[tensor.index] = _Held(delegate, handle, given)
+        self._of.setdefault(id(delegate), {})[tensor.index] = handle
+
+    def drop(self, tensor: LiveTensor) -> None:
+        """The host has the value from here on; the handle is freed."""
+        self.fetch(tensor)
+        held = self._held.pop(tensor.index, None)
+        if held is not None:
+            del self._of[id(held.delegate)][tensor.index]
+            held.delegate.free_buffer_handle(held.handle)
+
+    def fetch(self, tensor: LiveTensor) -> None:
+        """Before the host reads."""
+        held = self._held.get(tensor.index)
+        if held is not None and (held.given or held.stale):
+            held.delegate.copy_from_buffer_handle(held.handle, tensor)
+            held.stale = False
+
+    def store(self, tensor: LiveTensor) -> None:
+        """After the host wrote."""
+        held = self._held.get(tensor.index)
+        if held is not None:
+            held.delegate.copy_to_buffer_handle(held.handle, tensor)
+            held.stale = False
+
+    def before(self, subgraph: LiveSubgraph, plan: Plan) -> None:
+        """Before an invoke: inputs that others read, too, come to the host."""
+        for index, held in self._held.items():
+            if held.given and any(
+                t is not None and t.index == index
+                for node, delegate in plan.runs(subgraph)
+                if delegate is not held.delegate
+                for t in node.inputs
+            ):
+                held.delegate.copy_from_buffer_handle(held.handle, subgraph.tensors[index])
+
+    def after(self, subgraph: LiveSubgraph, plan: Plan) -> None:
+        """After an invoke: outputs that others made go to their buffers."""
+        makers = {t.index: d for node, d in plan.runs(subgraph) for t in node.outputs}
+        for index, held in self._held.items():
+            if index not in makers:
+                continue
+            held.stale = makers[index] is held.delegate
+            if not held.stale:
+                held.delegate.copy_to_buffer_handle(held.handle, subgraph.tensors[index])
+
+    def take_off(self, subgraph: LiveSubgraph, delegate: Delegate) -> None:
+        """The delegate has failed: inputs come to the host while they can; its handles are freed.
+
+        RuntimeError where an input is lost.
+        """
+        for index, held in list(self._held.items()):
+            if held.delegate is not delegate:
+                continue
+            tensor = subgraph.tensors[index]
+            held.stale = False  # the invoke is run again
+            try:
+                self.drop(tensor)
+            except Exception as e:
+                raise RuntimeError(
+                    f"input {tensor.name!r} was in a buffer of {delegate.name}, which has failed, "
+                    f"and cannot be had: {type(e).__name__}: {e}"
+                ) from e
+
+    def close(self, report: Callable[[str], None]) -> None:
+        held, self._held = self._held, {}
+        for h in held.values():
+            try:
+                h.delegate.free_buffer_handle(h.handle)
+            except Exception as e:  # the others are still to be freed
+                report(f"{h.delegate.name}: freeing a buffer raised {type(e).__name__}: {e}")
