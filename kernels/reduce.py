@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from ._check import COMPLEX
+from ._lower import Lower, check, f32, indices, refuse
 from ._quant import (
     multiply_by_quantized_multiplier,
     multiply_by_quantized_multiplier_64,
     quantize_multiplier,
 )
+from ._reduction_lower import lower_reduction, sum_type
 from ._shape import (
     INDEX,
     axis_of,
@@ -26,6 +28,7 @@ from ._shape import (
     view,
 )
 from .api import Binding, NodeSpec, OpError, Registration, Run, Shape, op, take
+from .device import Capability, Lowered
 from .types import Array, DType, bfloat16_to_float32, float32_to_bfloat16
 
 _SMALL_INTEGERS = (DType.INT8, DType.UINT8, DType.INT16)
@@ -189,10 +192,18 @@ def _stored_sum(b: Binding, f: Folded, multiplier: int, shift: int) -> Run:
     return run
 
 
-def _real_multiplier(b: Binding) -> tuple[int, int]:
+def _real_multiplier(b: Binding | NodeSpec) -> tuple[int, int]:
     """Input scale over output scale; 1 where they have none."""
     x, y = b.input(0).scale, b.outputs[0].scale
     return quantize_multiplier(x / y if x and y else 1.0)
+
+
+def _mean_multiplier(b: Binding | NodeSpec, count: int) -> tuple[int, int]:
+    """`_real_multiplier` over `count`."""
+    multiplier, shift = _real_multiplier(b)
+    # scaled up so that few bits are lost
+    up = min(count.bit_length() - 1, 32, 31 + shift)
+    return (multiplier << up) // count, shift - up
 
 
 def _sum(b: Binding, f: Folded) -> Run | None:
@@ -215,10 +226,7 @@ def _mean(b: Binding, f: Folded) -> Run | None:
     if x.dtype.is_float:
         return _float_sum(b, f, 1.0 / f.count)
     if x.dtype in _SMALL_INTEGERS:
-        multiplier, shift = _real_multiplier(b)
-        # 1 / count goes into the multiplier, scaled up so that few bits are lost
-        up = min(f.count.bit_length() - 1, 32, 31 + shift)
-        return _stored_sum(b, f, (multiplier << up) // f.count, shift - up)
+        return _stored_sum(b, f, *_mean_multiplier(b, f.count))
     wide = np.uint64 if x.dtype.name.startswith("U") else np.int64
     total, sign = b.scratch(f.y.shape, wide), b.scratch(f.y.shape, wide)
 
@@ -352,16 +360,106 @@ def _infer_bool(node: NodeSpec) -> list[Shape | None]:
     return _infer(node, DType.BOOL)
 
 
+# -- devices
+
+
+def _lower_sum(node: NodeSpec, capability: Capability) -> Lowered:
+    """SUM and MEAN."""
+    check(node, capability)
+    x, y = node.input(0), node.outputs[0]
+    axes = _axes(node, indices(node.input(1)), x.rank)
+    count = size_of([x.shape[i] for i in axes])
+    mean, acc, finish = node.op == "MEAN", sum_type(x.dtype), "(v)"
+    if x.dtype in _SMALL_INTEGERS and count:
+        q, shift = _mean_multiplier(node, count) if mean else _real_multiplier(node)
+        offset = int(np.int64(x.zero_point * count).astype(np.int32))
+        stored = f"multiply_quantized((v) - {offset}, {q}, {shift})"
+        low, high = y.dtype.range()
+        finish = f"clamp_to((i64){stored} + {y.zero_point}, {low}, {high})"
+    elif mean and x.dtype.is_float:
+        finish = f"(v) / ({acc})COUNT"
+    elif mean:
+        acc = "u64" if x.dtype.name.startswith("U") else "i64"
+        finish = f"(v) / ({acc})COUNT"
+    return lower_reduction(node, capability, axes, "0", "(a) + (v)", finish, acc)
+
+
+def _lower_logical(sign: str, start: str) -> Lower:
+    def lower(node: NodeSpec, capability: Capability) -> Lowered:
+        check(node, capability)
+        axes = _axes(node, indices(node.input(1)), node.input(0).rank)
+        return lower_reduction(node, capability, axes, start, f"(a) {sign} (v)")
+
+    return lower
+
+
+def _lower_prod(node: NodeSpec, capability: Capability) -> Lowered:
+    check(node, capability)
+    x = node.input(0)
+    if x.quant is not None and x.dtype in _SMALL_INTEGERS:
+        refuse("QUANT", f"quantised {x.dtype.label}", "plain numbers")
+    return lower_reduction(
+        node, capability, _axes(node, indices(node.input(1)), x.rank), "1", "(a) * (v)"
+    )
+
+
+def _lower_extreme(largest: bool) -> Lower:
+    def lower(node: NodeSpec, capability: Capability) -> Lowered:
+        check(node, capability)
+        x = node.input(0)
+        if x.dtype in (DType.FLOAT64, DType.BFLOAT16, DType.INT64, DType.UINT64):
+            refuse("DTYPE", f"{x.name!r} of {x.dtype.label}", "float32, float16, bool, integers")
+        axes = _axes(node, indices(node.input(1)), x.rank)
+        sign = ">" if largest else "<"
+        if x.dtype.is_float and len(axes) == x.rank:
+            # a NaN that comes first stays
+            first = "LOAD0(base + j)"
+            finish = "LOAD0(0) != LOAD0(0) ? LOAD0(0) : (v)"
+            combine = "F_MAX(a, v)" if largest else "F_MIN(a, v)"
+            return lower_reduction(node, capability, axes, first, combine, finish)
+        if x.dtype.is_float:
+            limit = np.finfo(x.dtype.numpy)
+            start = f32(float(limit.min if largest else limit.max))
+            combine = "F_MAX(a, v)" if largest else "F_MIN(a, v)"
+            return lower_reduction(node, capability, axes, start, combine)
+        low, high = (0, 1) if x.dtype is DType.BOOL else x.dtype.range()
+        start = str(low if largest else high).replace("-2147483648", "-2147483647 - 1")
+        suffix = "u" if x.dtype is DType.UINT32 else ""
+        return lower_reduction(
+            node, capability, axes, start + suffix, f"(a) {sign} (v) ? (a) : (v)"
+        )
+
+    return lower
+
+
 OPS: dict[str, Registration] = {
-    "MEAN": op("MEAN", _infer_number, _each(_mean), versions=(1, 3)),
-    "SUM": op("SUM", _infer_sum, _each(_sum), versions=(1, 2)),
-    "REDUCE_PROD": op("REDUCE_PROD", _infer_prod, _each(_prod), versions=(1, 2)),
+    "MEAN": op("MEAN", _infer_number, _each(_mean), versions=(1, 3), lower=_lower_sum),
+    "SUM": op("SUM", _infer_sum, _each(_sum), versions=(1, 2), lower=_lower_sum),
+    "REDUCE_PROD": op("REDUCE_PROD", _infer_prod, _each(_prod), versions=(1, 2), lower=_lower_prod),
     "REDUCE_MAX": op(
-        "REDUCE_MAX", _infer_extreme, _each(partial(_extreme, largest=True)), versions=(1, 3)
+        "REDUCE_MAX",
+        _infer_extreme,
+        _each(partial(_extreme, largest=True)),
+        versions=(1, 3),
+        lower=_lower_extreme(True),
     ),
     "REDUCE_MIN": op(
-        "REDUCE_MIN", _infer_extreme, _each(partial(_extreme, largest=False)), versions=(1, 3)
+        "REDUCE_MIN",
+        _infer_extreme,
+        _each(partial(_extreme, largest=False)),
+        versions=(1, 3),
+        lower=_lower_extreme(False),
     ),
-    "REDUCE_ANY": op("REDUCE_ANY", _infer_bool, _each(lambda b, f: _ufunc(np.logical_or, f))),
-    "REDUCE_ALL": op("REDUCE_ALL", _infer_bool, _each(lambda b, f: _ufunc(np.logical_and, f))),
+    "REDUCE_ANY": op(
+        "REDUCE_ANY",
+        _infer_bool,
+        _each(lambda b, f: _ufunc(np.logical_or, f)),
+        lower=_lower_logical("||", "0"),
+    ),
+    "REDUCE_ALL": op(
+        "REDUCE_ALL",
+        _infer_bool,
+        _each(lambda b, f: _ufunc(np.logical_and, f)),
+        lower=_lower_logical("&&", "1"),
+    ),
 }
