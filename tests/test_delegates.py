@@ -229,33 +229,7 @@ def test_partitions_that_do_not_pay_are_dropped_with_the_numbers() -> None:
     assert "2000000.0 µs to move data" in reason.text
 
 
-# -- subgraphs, dynamic tensors, state
-
-
-def test_branches_are_delegated() -> None:
-    b = ModelBuilder()
-    g = b.subgraph("main")
-    for name, op in (("then", "ADD"), ("else", "MUL")):
-        branch = b.subgraph(name)
-        inner = branch.input("a", (2,))
-        branch.outputs(branch.op(op, [inner, inner], (name, (2,), "float32")))
-    c, x = g.input("c", (), "bool"), g.input("x", (2,))
-    (y,) = g.op(
-        "IF", [c, x], [("y", (2,), "float32")], then_subgraph_index=1, else_subgraph_index=2
-    )
-    g.outputs(y)
-    fake = Fake()
-    interpreter = Interpreter(model_content=b.build(), delegates=[fake])
-    for flag, want in ((True, 6), (False, 9)):
-        got = interpreter.run({"c": np.array(flag), "x": 3 * ones(2)})["y"]
-        np.testing.assert_array_equal(got, want * ones(2))
-    report = interpreter.delegate_coverage()
-    assert [(n.op, n.subgraph, n.placed_on) for n in report.nodes] == [
-        ("IF", 0, "cpu"),
-        ("ADD", 1, "fake"),
-        ("MUL", 2, "fake"),
-    ]
-    assert fake.log.count("invoke") == 2
+# -- dynamic tensors
 
 
 def test_the_static_part_of_a_dynamic_model_is_delegated() -> None:
