@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -68,6 +69,54 @@ def in_blocks(
     if not tasks:
         return _nothing
     return tasks[0] if len(tasks) == 1 else b.parallel(tasks)
+
+
+def in_parts(
+    b: Binding,
+    x: Sequence[Array],
+    y: Array,
+    make: Callable[..., Run],
+    scratch: Sequence[tuple[Any, int]] = (),
+    block: int = BLOCK,
+) -> Run:
+    """`in_blocks` for operands `x` that broadcast to `y`.
+
+    `make(*x, y, *scratch)` gives the callable for one part; a working array is given by its dtype
+    and the index into (*x, y) of the array whose shape it has.
+    """
+    if not y.size:
+        return _nothing
+    arrays = [a.reshape((1,) * (y.ndim - a.ndim) + a.shape) for a in (*x, y)]
+    parts = [[_part(a, index) for a in arrays] for index in _cut(y.shape, block)]
+    groups = min(len(parts), b.threads) if y.size >= _PARALLEL else 1
+    tasks: list[Run] = []
+    for g in range(groups):
+        work = [b.scratch((min(block, y.size),), dtype) for dtype, _ in scratch]
+        runs = []
+        for views in parts[len(parts) * g // groups : len(parts) * (g + 1) // groups]:
+            like = [views[i] for _, i in scratch]
+            own = [w[: v.size].reshape(v.shape) for w, v in zip(work, like, strict=True)]
+            runs.append(make(*views, *own))
+        tasks.append(sequence(*runs) or _nothing)
+    return tasks[0] if len(tasks) == 1 else b.parallel(tasks)
+
+
+def _cut(shape: Sequence[int], block: int) -> Iterator[tuple[slice, ...]]:
+    """Indices of parts of at most `block` elements, which together are the whole."""
+    inner = math.prod(shape[1:])
+    rows = max(1, block // max(1, inner))
+    for i in range(0, shape[0], rows):
+        here = slice(i, min(i + rows, shape[0]))
+        if inner > block:
+            yield from ((here, *rest) for rest in _cut(shape[1:], block))
+        else:
+            yield (here,)
+
+
+def _part(array: Array, index: tuple[slice, ...]) -> Array:
+    """The part of an operand that belongs to that part of the output."""
+    whole = slice(None)
+    return array[tuple(i if n > 1 else whole for i, n in zip(index, array.shape, strict=False))]
 
 
 def spread(b: Binding, arrays: Sequence[Array], make: Callable[..., Run]) -> Run:

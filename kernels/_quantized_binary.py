@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ._broadcast import collapse, operands
-from ._elementwise import in_blocks, spread
+from ._elementwise import in_blocks, in_parts, spread
 from ._fixedpoint import leading_zeros, reciprocal
 from ._lower import refuse, through_pairs, through_table
 from ._lut import domain, map_pairs_of_values, map_values, saturate
@@ -83,16 +83,14 @@ def bind_quantized(b: Binding, function: Pair) -> Run:
         return _bind_wide(b, function)
     views, flat = collapse(b.y[0].shape, b.xi(0), b.xi(1))
     target = b.y[0].reshape(flat)
-    rows = max(1, (1 << 15) // max(1, math.prod(flat[1:])))
 
-    def run() -> None:
-        # block by block, so that the temporaries stay small
-        for i in range(0, flat[0], rows):
-            a0, a1 = (v[i : i + rows] if v.shape[0] == flat[0] else v for v in views)
-            result = function(a0.astype(np.int64), a1.astype(np.int64))
-            target[i : i + rows] = saturate(result, y.dtype)
+    def part(a0: Array, a1: Array, out: Array) -> Run:
+        def run() -> None:
+            out[...] = saturate(function(a0.astype(np.int64), a1.astype(np.int64)), y.dtype)
 
-    return run
+        return run
+
+    return in_parts(b, views, target, part)  # so that the temporaries stay small
 
 
 def _bind_wide(b: Binding, function: Rescaled) -> Run:
@@ -107,9 +105,8 @@ def _bind_wide(b: Binding, function: Rescaled) -> Run:
     if b.xi(0).shape == b.xi(1).shape:
         return in_blocks(b, (b.xi(0), b.xi(1), b.y[0]), block, scratch, block=1 << 14)
     (a0, a1), flat = collapse(b.y[0].shape, b.xi(0), b.xi(1))
-    shapes = (a0.shape, a1.shape, flat, flat)
-    work = [b.scratch(shape, t) for shape, t in zip(shapes, scratch, strict=True)]
-    return block(a0, a1, b.y[0].reshape(flat), *work)
+    places = zip(scratch, (0, 1, 2, 2), strict=True)
+    return in_parts(b, (a0, a1), b.y[0].reshape(flat), block, [*places], block=1 << 14)
 
 
 def _wide_block(
@@ -161,8 +158,8 @@ def _bind_table(b: Binding, function: Pair) -> Run:
         return in_blocks(b, (b.xi(0), b.xi(1), b.y[0]), blocks, (np.uint16,), block=1 << 15)
     constant = [b.input(i).const is not None for i in (0, 1)]
     (a0, a1), view = operands(b.y[0].shape, [b.xi(0), b.xi(1)], constant, b.y[0])
-    index = b.scratch(view.shape, np.uint16)
-    return map_pairs_of_values(a0, a1, view, index, table)
+    blocks = partial(map_pairs_of_values, table=table)
+    return in_parts(b, (a0, a1), view, blocks, [(np.uint16, 2)])
 
 
 def lower_quantized(node: NodeSpec, function: Pair, *faults: Fault) -> Lowered:

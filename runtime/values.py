@@ -108,7 +108,13 @@ def get_value(tensor: LiveTensor, *, dequantize: bool = False) -> Array:
     array = readable(tensor)
     if dequantize and tensor.quant is not None and tensor.dtype.is_integer:
         return dequantized(array, tensor.quant)
-    value = array.copy()
+    try:
+        value = array.copy()
+    except MemoryError as e:
+        raise MemoryError(
+            f"{_label(tensor)}, {tensor.dtype.label}{list(tensor.shape)}, takes {array.nbytes:,} "
+            "bytes, and there is no memory for a copy of it; tensor() gives a view"
+        ) from e
     if tensor.dtype is DType.BFLOAT16:
         extended = bfloat16()
         return value if extended is None else value.view(extended)

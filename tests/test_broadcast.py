@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import mutually_broadcastable_shapes
 
+from litedelegate import Interpreter, ModelBuilder
 from litedelegate.kernels.builtins import find_builtin
 from litedelegate.kernels.types import Array, DType
 
@@ -113,3 +114,44 @@ def test_bfloat16() -> None:
     node = NodeSpec("MUL", specs, [x.spec("z")], Options(ACTIVATION))
     want = T([[0.5, 4.0], [1.0, 8.0]], DType.BFLOAT16).array
     np.testing.assert_array_equal(Prepared(registration, node, [x.array, y.array]).run()[0], want)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
+@pytest.mark.parametrize("op", ["ADD", "MUL", "DIV", "SQUARED_DIFFERENCE"])
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ((3, 1, 40_000), (1, 2, 1)),
+        ((7, 5, 3001), (3001,)),
+        ((300, 700), (300, 1)),
+        ((1, 70_000), (3, 1)),
+        ((5, 1, 3, 1, 2001), (1, 4, 1, 3, 1)),
+    ],
+)
+def test_large_quantised_operands_that_are_repeated(
+    op: str, dtype: str, left: tuple[int, ...], right: tuple[int, ...]
+) -> None:
+    """Part by part, the answer is that of operands written out, on one thread and on several."""
+    if op in ("DIV", "SQUARED_DIFFERENCE") and dtype == "int16":
+        pytest.skip("8 bits only")
+    rng = np.random.default_rng(0)
+    x0, x1 = (rng.integers(1, 127, s).astype(dtype) for s in (left, right))
+    whole = np.broadcast_shapes(left, right)
+    results = []
+    for constant, threads in ((False, 1), (True, 3)):
+        for a, b in ((x0, x1), (np.broadcast_to(x0, whole), np.broadcast_to(x1, whole))):
+            builder = ModelBuilder()
+            g = builder.subgraph()
+            x = g.input("x", a.shape, dtype, scale=0.5, zero_point=0)
+            y = (
+                g.constant("y", np.ascontiguousarray(b), scale=0.25, zero_point=0)
+                if constant
+                else g.input("y", b.shape, dtype, scale=0.25, zero_point=0)
+            )
+            out = g.tensor("z", whole, dtype, scale=0.5, zero_point=0)
+            g.outputs(g.op(op, [x, y], out))
+            inputs = {"x": a} if constant else {"x": a, "y": b}
+            with Interpreter(model_content=builder.build(), num_threads=threads) as interpreter:
+                results.append(interpreter.run(inputs)["z"])
+    for other in results[1:]:
+        np.testing.assert_array_equal(other, results[0])

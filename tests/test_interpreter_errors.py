@@ -11,6 +11,9 @@ import pytest
 import toy_models
 
 from litedelegate import Interpreter, InvalidModelError, ModelBuilder, Registration
+from litedelegate.kernels.types import DType
+from litedelegate.runtime.tensor import LiveTensor
+from litedelegate.runtime.values import get_value
 
 
 def unresolved(content: bytes) -> str:
@@ -308,3 +311,10 @@ def test_paths_in_bytes_and_devices() -> None:
     if Path("/dev/zero").exists():
         with pytest.raises(ValueError, match="/dev/zero is no regular file"):
             Interpreter(model_path="/dev/zero")
+
+
+def test_a_value_too_large_to_copy_is_named() -> None:
+    huge = np.broadcast_to(np.float32(0), (1 << 50,))
+    tensor = LiveTensor(3, "logits", huge.shape, DType.FLOAT32, const=huge, allocation="mmap_ro")
+    with pytest.raises(MemoryError, match=r"tensor 3 'logits', float32\[1125899906842624\], takes"):
+        get_value(tensor)
