@@ -12,7 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_engine import graphs, values
 
-from litedelegate import Delegate, DelegateContext, Interpreter, Kernel, ModelBuilder, TensorSpec
+from litedelegate import (
+    Delegate,
+    DelegateContext,
+    Interpreter,
+    Kernel,
+    ModelBuilder,
+    Partition,
+    TensorSpec,
+)
 from litedelegate.kernels.types import DType
 from litedelegate.runtime.cost import NUMPY, CostProfile
 
@@ -247,6 +255,44 @@ def test_the_static_part_of_a_dynamic_model_is_delegated() -> None:
     (reason,) = report.nodes[2].refusals
     assert reason.code == "DYNAMIC"
     assert "input 0 'r'" in reason.text and "node 1 (RESHAPE) makes it" in reason.text
+
+
+class Flexible(Delegate):
+    """Takes NEG, whatever its shape turns out to be."""
+
+    name = "flexible"
+    allows_dynamic_tensors = True
+
+    def prepare(self, context: DelegateContext) -> None:
+        class Negate(Kernel):
+            def __init__(self, partition: Partition) -> None:
+                (self.x,), (self.y,) = partition.inputs, partition.outputs
+
+            def invoke(self) -> None:
+                if self.y.is_dynamic:
+                    context.resize(self.y, self.x.shape)
+                np.negative(self.x.array, out=self.y.array)
+
+        taken = [
+            i for i in context.candidates() if context.get_node_and_registration(i)[0].op == "NEG"
+        ]
+        context.replace_node_subsets_with_delegate_kernels(taken, Negate)
+
+
+def test_a_delegate_may_take_dynamic_tensors() -> None:
+    b = ModelBuilder()
+    g = b.subgraph()
+    x, shape = g.input("x", (4,)), g.input("shape", (2,), "int32")
+    r = g.op("RESHAPE", [x, shape], ("r", (2, 2), "float32"))
+    n = g.op("NEG", [r], ("n", (2, 2), "float32"))
+    g.outputs(g.op("ADD", [n, n], ("y", (2, 2), "float32")))
+    interpreter = Interpreter(model_content=b.build(), delegates=[Flexible()])
+    for rows, columns in ((4, 1), (2, 2), (1, 4)):
+        dims = np.array([rows, columns], np.int32)
+        got = interpreter.run({"x": ones(4), "shape": dims})["y"]
+        np.testing.assert_array_equal(got, -2 * ones(rows, columns))
+    report = interpreter.delegate_coverage()
+    assert [n.placed_on for n in report.nodes] == ["cpu", "flexible", "cpu"]
 
 
 # -- the context's calls
