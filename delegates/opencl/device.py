@@ -77,7 +77,7 @@ class OpenCLDevice:
                     self._cl.Program(self._context, source).build(cache_dir=False)
                 known = b""
             except self._cl.Error as e:
-                known = str(e).encode()
+                known = _log(e).encode()
             self.cache.put(parts, known)
         return known.decode()
 
@@ -131,7 +131,7 @@ class OpenCLDevice:
                 # PyOpenCL's own cache would not see the driver's version
                 program.build(self._options, cache_dir=False)
         except cl.Error as e:
-            raise BuildError(f"{self.name} does not build the kernels: {e}") from e
+            raise BuildError(f"{self.name} does not build the kernels: {_log(e)}") from e
         self.cache.put(parts, program.get_info(cl.program_info.BINARIES)[0])
         return program
 
@@ -157,3 +157,10 @@ class OpenCLDevice:
 
     def synchronise(self) -> None:
         self._queue.finish()
+
+
+def _log(error: Exception) -> str:
+    """The compiler's words in PyOpenCL's error, without its frame."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    kept = [x for x in lines if x and not x.startswith(("(", "Build on <", "clBuildProgram"))]
+    return "; ".join(kept[:20]) or str(error)

@@ -1,0 +1,182 @@
+"""The OpenCL delegate in the interpreter: fusion, faults, kept programs, what is missing."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from devices import NAMES, device, prepare_loader
+
+from litedelegate import Interpreter, ModelBuilder, Unavailable
+from litedelegate.delegates.opencl import OpenCLDelegate
+from litedelegate.delegates.opencl.find import VARIABLE, find
+from litedelegate.kernels.device import MACROS, TYPES
+from litedelegate.kernels.types import Array
+
+ROOT = Path(__file__).parent.parent
+CONV: dict[str, Any] = {
+    "padding": "SAME",
+    "stride_w": 1,
+    "stride_h": 1,
+    "dilation_w_factor": 1,
+    "dilation_h_factor": 1,
+    "fused_activation_function": "NONE",
+}
+NONE = {"fused_activation_function": "NONE"}
+
+
+@pytest.fixture(params=list(NAMES))
+def delegate(request: pytest.FixtureRequest, tmp_path: Path) -> OpenCLDelegate:
+    found = device(request.param)
+    return OpenCLDelegate(found.device.platform.name.strip(), cache=tmp_path)
+
+
+def residual() -> bytes:
+    """conv(x) * c + x, RELU6, and a reshape: what follows the convolution rides in its kernel."""
+    rng = np.random.default_rng(5)
+    b = ModelBuilder()
+    g = b.subgraph("main")
+    shape = (1, 7, 5, 19)
+    x = g.input("x", shape)
+    w = g.constant("w", rng.standard_normal((19, 3, 3, 19)).astype(np.float32))
+    bias = g.constant("b", rng.standard_normal(19).astype(np.float32))
+    c = g.constant("c", rng.standard_normal(19).astype(np.float32))
+    y = g.op("CONV_2D", [x, w, bias], ("conv", shape, "float32"), **CONV)
+    y = g.op("MUL", [y, c], ("mul", shape, "float32"), **NONE)
+    y = g.op("ADD", [y, x], ("add", shape, "float32"), **NONE)
+    y = g.op("RELU6", [y], ("relu", shape, "float32"))
+    to = g.constant("to", np.array([7, 95], np.int32))
+    g.outputs(g.op("RESHAPE", [y, to], ("y", (7, 95), "float32"), new_shape=(7, 95)))
+    return b.build()
+
+
+def division() -> bytes:
+    b = ModelBuilder()
+    g = b.subgraph("main")
+    x, d = g.input("x", (3,), "int32"), g.input("d", (3,), "int32")
+    g.outputs(g.op("DIV", [x, d], ("y", (3,), "int32"), **NONE))
+    return b.build()
+
+
+def run(content: bytes, delegates: list[Any], inputs: dict[str, Array]) -> Array:
+    interpreter = Interpreter(model_content=content, delegates=delegates)
+    first = interpreter.run(inputs)["y"].copy()
+    np.testing.assert_array_equal(interpreter.run(inputs)["y"], first)
+    return first
+
+
+def test_a_chain_rides_in_the_convolution(delegate: OpenCLDelegate) -> None:
+    x = np.random.default_rng(6).standard_normal((1, 7, 5, 19)).astype(np.float32)
+    want = run(residual(), [], {"x": x})
+    got = run(residual(), [delegate], {"x": x})
+    np.testing.assert_allclose(got, want, rtol=0, atol=1e-5 * np.abs(want).max())
+    interpreter = Interpreter(model_content=residual(), delegates=[delegate])
+    interpreter.allocate_tensors()
+    (partition,) = interpreter.delegate_coverage().partitions
+    assert list(partition.kernels) == ["CONV_2D+MUL+ADD+RELU6"]
+    assert len(partition.nodes) == 5
+
+
+def test_another_size(delegate: OpenCLDelegate) -> None:
+    b = ModelBuilder()
+    g = b.subgraph("main")
+    x = g.input("x", (2, 3), shape_signature=(-1, 3))
+    y = g.op("NEG", [x], ("n", (2, 3), "float32", None, (-1, 3)))
+    g.outputs(g.op("EXP", [y], ("y", (2, 3), "float32", None, (-1, 3))))
+    interpreter = Interpreter(model_content=b.build(), delegates=[delegate])
+    for rows in (2, 5, 2):
+        x_value = np.linspace(0, 1, 3 * rows, dtype=np.float32).reshape(rows, 3)
+        interpreter.resize_tensor_input(0, (rows, 3))
+        got = interpreter.run({"x": x_value})["y"]
+        np.testing.assert_allclose(got, np.exp(-x_value), rtol=1e-5)
+
+
+def test_a_zero_divisor_is_raised_and_the_next_call_runs(delegate: OpenCLDelegate) -> None:
+    interpreter = Interpreter(model_content=division(), delegates=[delegate])
+    x, good, bad = (np.array(v, np.int32) for v in ([7, -7, 5], [2, 2, -1], [2, 0, 1]))
+    for _ in range(2):
+        np.testing.assert_array_equal(interpreter.run({"x": x, "d": good})["y"], [3, -3, -5])
+        with pytest.raises(RuntimeError, match="Division by 0: 'd' holds a zero"):
+            interpreter.run({"x": x, "d": bad})
+    coverage = interpreter.delegate_coverage()
+    assert [n.placed_on for n in coverage.nodes] == ["opencl"]
+
+
+def test_built_programs_are_kept(delegate: OpenCLDelegate, tmp_path: Path) -> None:
+    x = np.ones((1, 7, 5, 19), np.float32)
+    want = run(residual(), [delegate], {"x": x})
+    platform = delegate.device.name.partition("(")[2][:8]
+    assert any(tmp_path.iterdir())
+    again = OpenCLDelegate(platform, cache=tmp_path)
+    np.testing.assert_array_equal(run(residual(), [again], {"x": x}), want)
+    assert again.device.cache.misses == 0
+    for path in tmp_path.iterdir():
+        if path.stat().st_size > 1000:  # programs, not what was found out about the compiler
+            path.write_bytes(b"damaged")
+    np.testing.assert_array_equal(
+        run(residual(), [OpenCLDelegate(platform, cache=tmp_path)], {"x": x}), want
+    )
+
+
+@pytest.mark.parametrize("name", ["mobilenet_v1_0.25_128_u8", "kws_dscnn_int8"])
+def test_integer_models_to_the_bit(delegate: OpenCLDelegate, models: Path, name: str) -> None:
+    results = []
+    for delegates in ([], [delegate]):
+        interpreter = Interpreter(str(models / f"{name}.tflite"), delegates=delegates)
+        interpreter.allocate_tensors()
+        for i, tensor in enumerate(interpreter.get_input_details()):
+            values = np.random.default_rng(i).integers(0, 100, tensor["shape"])
+            interpreter.set_tensor(tensor["index"], values.astype(tensor["dtype"]))
+        interpreter.invoke()
+        outputs = interpreter.get_output_details()
+        results.append([interpreter.get_tensor(t["index"]) for t in outputs])
+    coverage = interpreter.delegate_coverage()
+    assert {n.placed_on for n in coverage.nodes} == {"opencl"}
+    for want, got in zip(*results, strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
+def test_no_pyopencl(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyopencl", None)
+    with pytest.raises(Unavailable, match=r"needs PyOpenCL.*pip install 'litedelegate\[opencl\]'"):
+        OpenCLDelegate()
+    with pytest.raises(ValueError, match="needs PyOpenCL"):
+        Interpreter(
+            model_content=division(), delegates=["litedelegate.delegates.opencl:OpenCLDelegate"]
+        )
+
+
+def test_no_such_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pyopencl")
+    prepare_loader()
+    with pytest.raises(Unavailable, match="no OpenCL device fits device 'Voodoo'; there are 0: "):
+        find("Voodoo")
+    monkeypatch.setenv(VARIABLE, "99")
+    with pytest.raises(Unavailable, match=f"fits {VARIABLE} '99'"):
+        find()
+
+
+def test_pyopencl_is_imported_when_first_used() -> None:
+    imports = "import sys, litedelegate.delegates.opencl"
+    code = f"{imports}; sys.exit('pyopencl' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT / "src")
+
+
+def test_the_vocabulary_is_closed() -> None:
+    """The prelude defines all of it, and the shared text names nothing else of OpenCL."""
+    prelude = (ROOT / "delegates" / "opencl" / "prelude.h").read_text()
+    defined = set(re.findall(r"#define (\w+)", prelude))
+    assert set(MACROS) <= defined
+    assert set(TYPES) <= set(re.findall(r"typedef \w+ (\w+);", prelude))
+    foreign = re.compile(
+        r"\b(__\w+|get_\w+_id|barrier|vload\w*|vstore\w*|convert_\w+|as_\w+|"
+        r"exp|log|sqrt|fma|mad|fmin|fmax|half|uchar|uint|ulong|float|double)\b"
+    )
+    for path in sorted((ROOT / "kernels" / "device").glob("*.c")):
+        code = re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.S)
+        assert not foreign.findall(code), path.name
