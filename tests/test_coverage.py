@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import xml.etree.ElementTree as ElementTree
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -131,16 +133,50 @@ def test_the_page_stands_alone_and_draws_the_graph(report: Coverage) -> None:
     assert len(list(svg.iter(f"{space}path"))) == 5
 
 
-@pytest.mark.parametrize("name", ["chromium", "chromium-browser", "google-chrome"])
-def test_the_page_in_a_browser(report: Coverage, tmp_path: Path, name: str) -> None:
-    browser = shutil.which(name)
+def test_the_page_in_a_browser(report: Coverage, tmp_path: Path) -> None:
+    names = ("chromium", "chromium-browser", "google-chrome")
+    browser = next((b for b in map(shutil.which, names) if b), None)
     if browser is None:
-        pytest.skip(f"no {name} on PATH")
+        pytest.skip(f"none of {', '.join(names)} on PATH")
     path = tmp_path / "coverage.html"
     path.write_text(report.to_html(), encoding="utf-8")
     flags = ["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]
     shown = subprocess.run([browser, *flags, path.as_uri()], capture_output=True, text=True)
     assert '<span id="count">5 nodes</span>' in shown.stdout  # the script has run
+
+
+DOCUMENT = """
+const found = JSON.parse(process.argv[2]);
+const rows = found.map(text => ({
+  dataset: {find: text}, tagName: "TR", off: null,
+  classList: {toggle(name, on) { this.owner.off = on; }},
+}));
+for (const r of rows) r.classList.owner = r;
+const parts = {filter: {value: "", addEventListener(_, f) { this.change = f; }}, count: {}};
+globalThis.document = {getElementById: id => parts[id], querySelectorAll: () => rows};
+"""
+
+
+def test_the_filter(report: Coverage, tmp_path: Path) -> None:
+    """Its script, with as much of a browser as it needs."""
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("no node on PATH")
+    text = report.to_html()
+    rows = [unescape(r) for r in re.findall(r'<tr data-find="([^"]*)"', text)]
+    script = text[text.index("<script>") + 8 : text.index("</script>")]
+    check = """
+parts.filter.value = "FAKE  add";
+parts.filter.change();
+console.log(JSON.stringify([parts.count.textContent, rows.map(r => r.off)]));
+"""
+    path = tmp_path / "page.js"
+    path.write_text(DOCUMENT + script + check, encoding="utf-8")
+    done = subprocess.run(
+        [node, path, json.dumps(rows)], capture_output=True, text=True, check=True
+    )
+    # NEG is on the CPU, but its reason speaks of fake and ADD
+    assert json.loads(done.stdout) == ["3 nodes", [True, False, True, False, False]]
 
 
 def test_boxes_do_not_overlap() -> None:

@@ -13,10 +13,13 @@ from hypothesis import strategies as st
 from test_engine import graphs, values
 
 from litedelegate import (
+    BuiltinOpResolver,
     Delegate,
     DelegateContext,
     Interpreter,
+    InterpreterBuilder,
     Kernel,
+    Model,
     ModelBuilder,
     Partition,
     TensorSpec,
@@ -107,6 +110,14 @@ def test_one_can_be_added_after_construction() -> None:
     interpreter.modify_graph_with_delegate(Fake("ADD", name="another"))
     assert plan(interpreter) == [4, 3, 5]
     assert [d.name for d in interpreter.delegates] == ["fake", "another"]
+
+
+def test_interpreters_from_a_builder_have_them() -> None:
+    builder = InterpreterBuilder(Model.from_buffer(zigzag()), BuiltinOpResolver())
+    builder.add_delegate(Fake())
+    interpreter = builder()
+    assert interpreter.run({"t0": ones(1, 4)})["t6"][0, 0] == 22
+    assert plan(interpreter) == [6]
 
 
 def test_partitions_share_what_never_reaches_the_host() -> None:
