@@ -106,7 +106,7 @@ def _bind_wide(b: Binding, function: Rescaled) -> Run:
         return in_blocks(b, (b.xi(0), b.xi(1), b.y[0]), block, scratch, block=1 << 14)
     (a0, a1), flat = collapse(b.y[0].shape, b.xi(0), b.xi(1))
     places = zip(scratch, (0, 1, 2, 2), strict=True)
-    return in_parts(b, (a0, a1), b.y[0].reshape(flat), block, [*places], block=1 << 14)
+    return in_parts(b, (a0, a1), b.y[0].reshape(flat), block, [*places], block=1 << 16)
 
 
 def _wide_block(
