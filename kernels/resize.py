@@ -10,9 +10,11 @@ from itertools import pairwise
 
 import numpy as np
 
+from ._lower import check, refuse
 from ._shape import copy, known, like, rank_is, sequence
 from ._widen import FLOATS, in_float32
 from .api import Binding, NodeSpec, OpError, Registration, Run, Shape, op, take
+from .device import Capability, Kernel, Lowered
 from .types import Array, DType
 
 # working set of one block of rows: what stays in a core's second cache
@@ -279,11 +281,74 @@ def _repeats(index: Array, times: int) -> bool:
     return times > 0 and np.array_equal(index, np.arange(len(index)) // times)
 
 
+# -- devices
+
+
+def _lower_bilinear(node: NodeSpec, capability: Capability) -> Lowered:
+    check(node, capability)
+    x, y, o = node.input(0), node.outputs[0], node.options
+    fixed = x.dtype in _FIXED
+    make = _fixed_taps if fixed else _real_taps
+    rows, columns = (
+        make(x.shape[i], y.shape[i], o.align_corners, o.half_pixel_centers) for i in (1, 2)
+    )
+    across = "((a) * near + (c) * far) * up + ((b) * near + (d) * far) * down"
+    acc = "f32"
+    if x.dtype is DType.FLOAT64:
+        refuse("DTYPE", f"{x.name!r} of float64", "other types")
+    if fixed:
+        acc = "i32" if x.dtype is DType.INT8 else "i64"
+        across = f"round_shifted({across})"
+    elif x.dtype is DType.UINT8:
+        if not capability.fp64:
+            refuse("DEVICE", f"uint8 on {capability.name}", "a device that has float64")
+        across = "blend_bytes(a, b, c, d, up, down, near, far)"
+    stored = np.float32 if acc == "f32" else np.int32
+    weights = [np.concatenate(t.weights).astype(stored) for t in (rows, columns)]
+    places = [np.concatenate([t.low, t.high]).astype(np.int32) for t in (rows, columns)]
+    uses = ("resize_exact",) if x.dtype is DType.UINT8 else ("fixed",) if fixed else ()
+    defines = {"BILINEAR": 1, "ACC": acc, "BLEND(a, b, c, d)": f"({across})"}
+    reads = [*places, *weights]
+    return _resized(node, capability, reads, defines, uses)
+
+
+def _resized(
+    node: NodeSpec,
+    capability: Capability,
+    reads: list[Array],
+    defines: dict[str, object],
+    uses: tuple[str, ...] = (),
+) -> Lowered:
+    (_, h, w, c), (n, oh, ow, _) = node.input(0).shape, node.outputs[0].shape
+    pixels = ow if capability.kind == "cpu" else 1
+    sizes = {"H": h, "W": w, "C": c, "OH": oh, "OW": ow, "M": n * oh * ow, "PIXELS": pixels}
+    grid = (-(-n * oh * ow // pixels),)
+    return Lowered([Kernel("resize", (0, *reads), grid, {**sizes, **defines}, uses=uses)])
+
+
+def _lower_nearest(node: NodeSpec, capability: Capability) -> Lowered:
+    check(node, capability)
+    x, y, o = node.input(0), node.outputs[0], node.options
+    places = [
+        _nearest(x.shape[i], y.shape[i], o.align_corners, o.half_pixel_centers).astype(np.int32)
+        for i in (1, 2)
+    ]
+    return _resized(node, capability, places, {"BILINEAR": 0})
+
+
 OPS: dict[str, Registration] = {
     "RESIZE_BILINEAR": op(
-        "RESIZE_BILINEAR", _infer_bilinear, in_float32(_bind_bilinear), versions=(1, 4)
+        "RESIZE_BILINEAR",
+        _infer_bilinear,
+        in_float32(_bind_bilinear),
+        versions=(1, 4),
+        lower=_lower_bilinear,
     ),
     "RESIZE_NEAREST_NEIGHBOR": op(
-        "RESIZE_NEAREST_NEIGHBOR", _infer_nearest, _bind_nearest, versions=(1, 4)
+        "RESIZE_NEAREST_NEIGHBOR",
+        _infer_nearest,
+        _bind_nearest,
+        versions=(1, 4),
+        lower=_lower_nearest,
     ),
 }

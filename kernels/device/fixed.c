@@ -52,3 +52,9 @@ DEVICE i32 quantize(f32 v, i32 zero, i32 low, i32 high)
     v += v < 0.0f ? -0.49999997f : 0.49999997f;
     return (i32)(v < least ? least : v > most ? most : v) + zero;
 }
+
+/* v / 2^20, halves away from zero */
+DEVICE i32 round_shifted(i64 v)
+{
+    return (i32)((v + (v < 0 ? -1 : 0) + (1 << 19)) >> 20);
+}
