@@ -45,8 +45,8 @@ def _exp_on_last_quarter(a: Array) -> Array:
     return exp_minus_eighth + multiply(x + tail, exp_minus_eighth)
 
 
-# exp(-2^e) in Q(0)
-_EXP_FACTORS = (
+# exp(-2^e) in 32-bit Q(0)
+EXP_FACTORS = (
     (-2, 1672461947),
     (-1, 1302514674),
     (0, 790015084),
@@ -64,7 +64,7 @@ def exp_on_negative_values(a: Array, integer_bits: int) -> Array:
     last = (a & (quarter - 1)) - quarter
     result = _exp_on_last_quarter(times_pot(last, integer_bits))
     remainder = last - a
-    for exponent, factor in _EXP_FACTORS:
+    for exponent, factor in EXP_FACTORS:
         if integer_bits > exponent:
             bit = remainder & (1 << (fractional + exponent))
             result = np.where(bit != 0, multiply(result, factor), result)

@@ -10,6 +10,7 @@ import functools
 
 import numpy as np
 
+from ._fixedpoint import EXP_FACTORS
 from ._lut import domain
 from .types import Array, DType
 
@@ -37,18 +38,6 @@ def times_pot(a: Array, exponent: int) -> Array:
     return np.asarray((a >> -exponent) + ((a & mask) > (mask >> 1) + (a < 0)))
 
 
-# exp(-2^e) in 32-bit Q(0)
-_EXP_FACTORS = (
-    (-2, 1672461947),
-    (-1, 1302514674),
-    (0, 790015084),
-    (1, 290630308),
-    (2, 39332535),
-    (3, 720401),
-    (4, 242),
-)
-
-
 def _exp_on_negative_values(a: Array, integer_bits: int) -> Array:
     """exp of Q(integer_bits) values a <= 0, in Q(0)."""
     fractional = 15 - integer_bits
@@ -61,7 +50,7 @@ def _exp_on_negative_values(a: Array, integer_bits: int) -> Array:
     tail = times_pot(multiply(times_pot(x4, -2) + x3, third) + x2, -1)
     result = np.minimum(eighth + multiply(x + tail, eighth), _MAX)
     remainder = last - a
-    for exponent, factor in _EXP_FACTORS:
+    for exponent, factor in EXP_FACTORS:
         if integer_bits > exponent:
             bit = remainder & (1 << (fractional + exponent))
             result = np.where(bit != 0, multiply(result, _constant(factor)), result)
