@@ -21,6 +21,7 @@ from .named import Call, Names, warn_of_position
 from .resize import check_resize
 from .resolver import MutableOpResolver, OpResolver
 from .settings import CustomOps, OpResolverType, Settings, check_keep, listed, make_resolver
+from .turns import Turns
 from .values import check_shape, convert, get_value, readable, set_value, writable
 from .views import Views
 
@@ -32,10 +33,9 @@ class Interpreter(Delegated):
     """Runs a `.tflite` model.
 
     The calls of `tf.lite.Interpreter` are steps that belong together (`allocate_tensors`,
-    `set_tensor`, `invoke`, `get_tensor`): from one thread. Two threads inside at once are told so;
-    that another thread took its turn between two steps goes unnoticed. `run` does all at once, by
-    name, and may be called from several threads. From within an op its interpreter may be read, and
-    nothing else.
+    `set_tensor`, `invoke`, `get_tensor`): from one thread. Two threads inside at once are told so,
+    and one whose inputs another one replaced is warned. `run` does all at once, by name, and may be
+    called from several threads. From within an op its interpreter may be read, and nothing else.
     """
 
     _custom_op_registerers: Sequence[Any] = ()
@@ -169,6 +169,7 @@ class Interpreter(Delegated):
         self._finalize = weakref.finalize(self, graph.close)
         self._guard = Guard()
         self._views = Views()
+        self._turns = Turns()
         check_keep(graph, settings.keep)
         self._alike = Names(graph).ambiguous_inputs()
         self._owned = []
@@ -254,6 +255,7 @@ class Interpreter(Delegated):
                 self._alike = None
             set_value(tensor, value, quantize=self._settings.quantize_inputs)
             self._store(tensor)
+            self._turns.sets(tensor_index)
 
     def get_tensor(self, tensor_index: int, subgraph_index: int = 0) -> Any:
         """A copy of a tensor's value.
@@ -262,6 +264,7 @@ class Interpreter(Delegated):
         """
         with self._guard.read("get_tensor"):
             tensor = self._tensor(tensor_index, subgraph_index)
+            self._turns.goes_on("get_tensor")
             self._check_kept(tensor, self._graph.subgraphs[subgraph_index])
             self._fetch(tensor, subgraph_index)
             return get_value(tensor, dequantize=self._dequantizes(tensor_index, subgraph_index))
@@ -288,6 +291,8 @@ class Interpreter(Delegated):
         with self._guard.step("invoke"):
             main = self._graph.subgraphs[0]
             self._views.ensure_none("invoke")
+            self._turns.goes_on("invoke")
+            self._turns.runs()
             self._invoke(main)
 
     def reset_all_variables(self) -> None:
@@ -328,6 +333,7 @@ class Interpreter(Delegated):
                 for t, value in ((subgraph.tensors[i], v) for i, v in call.inputs.items())
             ]
             self._views.ensure_none(what)
+            self._turns.runs(own_inputs=True)
             before = [(t.index, t.shape) for t, _ in values]
             try:
                 for t, array in values:

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import toy_models
 
-from litedelegate import Interpreter, MutableOpResolver, Registration
+from litedelegate import InterleavedThreadsWarning, Interpreter, MutableOpResolver, Registration
 from litedelegate.runtime.blas import one_thread
 from litedelegate.runtime.threads import Pool
 
@@ -138,6 +138,60 @@ def test_two_threads_with_a_lock_of_their_own_get_no_errors() -> None:
         return True
 
     assert all(in_threads(2, work))
+
+
+def in_another_thread(work: Callable[[], Any]) -> None:
+    in_threads(1, lambda _: work())
+
+
+def steps() -> tuple[Interpreter, Callable[[float], None], Callable[[], Any]]:
+    """An interpreter of x + 1, and how to set its input and read its output."""
+    interpreter = Interpreter(model_content=toy_models.chain(1, (2,)))
+    interpreter.allocate_tensors()
+    out = interpreter.get_output_details()[0]["index"]
+    return (
+        interpreter,
+        lambda v: interpreter.set_tensor(0, np.full(2, v, np.float32)),
+        lambda: interpreter.get_tensor(out).tolist(),
+    )
+
+
+@pytest.mark.parametrize("then", ["nothing", "invoke", "run"])
+def test_a_thread_whose_inputs_were_replaced_is_warned(then: str) -> None:
+    interpreter, put, get = steps()
+
+    def other() -> None:
+        if then == "run":
+            interpreter.run({"t0": [5, 5]})
+            return
+        put(5)
+        if then == "invoke":
+            interpreter.invoke()
+            assert get() == [6, 6]
+
+    put(1)
+    in_another_thread(other)
+    with pytest.warns(InterleavedThreadsWarning, match=r"this thread did not set.*run\(\)"):
+        if then == "invoke":
+            get()
+        else:
+            interpreter.invoke()
+    put(2)  # from here on all is well, and nothing is said
+    interpreter.invoke()
+    assert get() == [3, 3]
+
+
+def test_one_flow_through_several_threads_is_no_fault() -> None:
+    interpreter, put, get = steps()
+    put(1)
+    in_another_thread(interpreter.invoke)
+    assert get() == [2, 2]
+    in_another_thread(lambda: put(3))
+    interpreter.invoke()
+    assert get() == [4, 4]
+    interpreter.run({"t0": [7, 7]})
+    interpreter.invoke()
+    assert get() == [8, 8]
 
 
 def test_close_waits_for_a_run() -> None:

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from .runtime.resolver import OpResolver as OpResolver
     from .runtime.signature_runner import SignatureRunner as SignatureRunner
     from .runtime.simple_delegate import SimpleDelegate as SimpleDelegate
+    from .runtime.turns import InterleavedThreadsWarning as InterleavedThreadsWarning
 
 __version__ = "0.1.0"
 
@@ -70,6 +71,7 @@ _PLACES = {
     "runtime.interpreter_builder": ("ErrorReporter", "FlatBufferModel", "InterpreterBuilder"),
     "runtime.model": ("InvalidModelError", "Model"),
     "runtime.named": ("PositionalInputWarning",),
+    "runtime.turns": ("InterleavedThreadsWarning",),
     "runtime.resolver": (
         *("BuiltinOperator", "BuiltinOpResolver", "MutableOpResolver", "OpResolver"),
     ),
