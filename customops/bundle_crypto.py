@@ -12,7 +12,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+
+import numpy as np
 
 from .bundle_errors import BundleAltered, BundleWrongKey, BundleWrongSigner
 from .bundle_format import TAG, Envelope, WrappedKey, check_scrypt
@@ -39,7 +41,7 @@ _ZERO_NONCE = bytes(12)  # each wrapping key is derived from fresh randomness an
 
 def wipe(*buffers: bytearray) -> None:
     for buffer in buffers:
-        buffer[:] = bytes(len(buffer))
+        np.frombuffer(buffer, np.uint8).fill(0)
 
 
 def derive(secret: bytes | bytearray, salt: bytes, purpose: bytes, size: int = 32) -> bytearray:
@@ -128,22 +130,32 @@ class PartCipher:
         self._aead = AESGCM(key) if cipher == "aes-256-gcm" else ChaCha20Poly1305(key)
         wipe(made, key)
 
-    def encrypt(self, data: bytes, chunk: int) -> Iterator[bytes]:
-        view = memoryview(data)
-        starts = range(0, max(1, len(view)), chunk)
-        for i, start in enumerate(starts):
-            nonce = self._nonce(i, i + 1 == len(starts))
-            yield self._aead.encrypt(nonce, view[start : start + chunk], None)
+    def encrypt(self, chunks: Sequence[bytes]) -> Iterator[bytes]:
+        """At least one chunk, which may be empty. Each comes with its length before it."""
+        for i, chunk in enumerate(chunks):
+            made = self._aead.encrypt(self._nonce(i, i + 1 == len(chunks)), chunk, None)
+            yield len(made).to_bytes(4, "little") + made
 
-    def decrypt(self, stored: memoryview, chunk: int) -> Iterator[bytes]:
-        """A chunk at a time. BundleAltered where one is not as it was made."""
-        starts = range(0, len(stored), chunk + TAG)
-        for i, start in enumerate(starts):
-            nonce = self._nonce(i, i + 1 == len(starts))
-            try:
-                yield self._aead.decrypt(nonce, stored[start : start + chunk + TAG], None)
-            except InvalidTag:
-                raise BundleAltered(f"chunk {i} of a part does not decrypt") from None
+    def split(self, stored: memoryview, most: int) -> list[tuple[bytes, memoryview]]:
+        """Nonce and bytes of each encrypted chunk, of at most `most` bytes in the clear."""
+        found: list[tuple[bytes, memoryview]] = []
+        at = 0
+        while at < len(stored):
+            size = int.from_bytes(stored[at : at + 4], "little")
+            at += 4
+            if not TAG <= size <= min(most + TAG, len(stored) - at):
+                raise BundleAltered(f"chunk {len(found)} of a part has an impossible length")
+            nonce = self._nonce(len(found), at + size == len(stored))
+            found.append((nonce, stored[at : at + size]))
+            at += size
+        return found
+
+    def decrypt(self, nonce: bytes, chunk: memoryview) -> bytes:
+        """BundleAltered where the chunk is not as it was made, or not in its place."""
+        try:
+            return self._aead.decrypt(nonce, chunk, None)
+        except InvalidTag:
+            raise BundleAltered("a chunk of a part does not decrypt") from None
 
     def _nonce(self, i: int, last: bool) -> bytes:
         return self._prefix + i.to_bytes(4, "big") + bytes([last])

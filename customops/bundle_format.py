@@ -10,7 +10,8 @@ All numbers are little-endian:
     56   64  the signature over CONTEXT, bytes 0 to 56 and the manifest
    120       the manifest: canonical JSON (sorted keys, no spaces, UTF-8), which has the SHA-256 of
              each part as it is stored
-             the parts in the manifest's order, without gaps
+             the parts in the manifest's order, without gaps. Each is cut into chunks; a chunk is
+             compressed by itself, encrypted, and has its length before it (4 bytes)
 
 The signature is checked before the manifest is parsed, digests before anything is decrypted.
 """
@@ -36,6 +37,7 @@ MOST_MANIFEST = 1 << 20
 MOST_PARTS = 4096
 CHUNKS = (1 << 12, 1 << 22)
 TAG = 16
+CHUNK_EXTRA = 4 + TAG
 # zstd reaches 1 : 20,000 on zeros; what packs better than this is stored as it is
 MOST_RATIO = 1000
 RATIO_FREE = 1 << 16
@@ -91,8 +93,10 @@ class Part:
         else:
             none = (self.platform, self.ops, self.abi) == ("", (), 0)
             _need(none, "a model has a library's fields")
-        count = max(1, -(-self.packed // chunk))
-        _need(self.stored == self.packed + TAG * count, f"the sizes of {self.name!r} disagree")
+        count = max(1, -(-self.size // chunk))
+        _need(
+            self.stored == self.packed + CHUNK_EXTRA * count, f"the sizes of {self.name!r} disagree"
+        )
         if self.compression == "none":
             _need(self.size == self.packed, f"the sizes of {self.name!r} disagree")
         elif self.size > RATIO_FREE + MOST_RATIO * self.packed:

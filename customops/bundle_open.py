@@ -6,6 +6,7 @@ import json
 import os
 import platform
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,7 +30,7 @@ except ImportError as error:
 
 Source = str | os.PathLike[str] | bytes
 MOST_BYTES = 1 << 31
-_WINDOW = 1 << 23  # zstd's greatest up to level 19
+MOST_WORKERS = 4
 
 
 class Checked(NamedTuple):
@@ -105,8 +106,7 @@ def decrypt(
             used.wipe()
     try:
         return {
-            part.identity: _unpack(part, _chunks(part, stored, manifest, content_key))
-            for part, stored in chosen
+            part.identity: _unpack(part, stored, manifest, content_key) for part, stored in chosen
         }
     finally:
         wipe(content_key)
@@ -125,49 +125,48 @@ def _read(source: Source, max_bytes: int) -> bytes:
     return data
 
 
-def _chunks(
+def _unpack(
     part: Part, stored: memoryview, manifest: Manifest, content_key: bytearray
-) -> Iterator[bytes]:
+) -> bytearray:
+    """Never more than the declared size, however the content is made: what a chunk unpacks to is
+    known before it is.
+    """
+    what = f"the {part.kind} {part.name!r}"
     salt = bytes.fromhex(part.salt)
     cipher = PartCipher(manifest.cipher, content_key, salt, part.identity)
-    return cipher.decrypt(stored, manifest.chunk)
-
-
-class _Reader:
-    """An iterator as a file that zstd reads."""
-
-    def __init__(self, chunks: Iterator[bytes]) -> None:
-        self.chunks = chunks
-
-    def read(self, size: int = -1) -> bytes:
-        return next(self.chunks, b"")
-
-
-def _unpack(part: Part, chunks: Iterator[bytes]) -> bytearray:
-    """Never more than the declared size, however the content is made."""
+    size = manifest.chunk
+    chunks = cipher.split(stored, size + (size >> 6))
     out = bytearray(part.size)
-    at = 0
-    with memoryview(out) as view:
-        if part.compression == "none":
-            for chunk in chunks:
-                view[at : at + len(chunk)] = chunk
-                at += len(chunk)
-            return out
-        unpacker = zstandard.ZstdDecompressor(max_window_size=_WINDOW)
-        try:
-            with unpacker.stream_reader(_Reader(chunks)) as reader:  # type: ignore[arg-type]
-                while at < part.size and (got := reader.readinto(view[at:])):
-                    at += got
-                more = reader.read(1)
-        except zstandard.ZstdError:
-            raise BundleAltered(f"the {part.kind} {part.name!r} does not unpack") from None
-    if more:
-        raise BundleTooLarge(
-            f"the {part.kind} {part.name!r} unpacks to more than the {part.size} bytes it declares"
-        )
-    if at < part.size or next(chunks, None) is not None:
-        raise BundleAltered(f"the {part.kind} {part.name!r} is not of the size it declares")
+    if len(chunks) != max(1, -(-part.size // size)):
+        raise BundleAltered(f"{what} is not of the size it declares")
+
+    def unpack(first: int) -> None:
+        unpacker = zstandard.ZstdDecompressor(max_window_size=max(1 << 10, size))
+        for i in range(first, len(chunks), workers):
+            room = min(size, part.size - i * size)
+            chunk = cipher.decrypt(*chunks[i])
+            if part.compression == "zstd":
+                chunk = _decompress(unpacker, chunk, room, what)
+            if len(chunk) != room:
+                raise BundleAltered(f"{what} is not of the size it declares")
+            out[i * size : i * size + room] = chunk
+
+    workers = min(MOST_WORKERS, os.cpu_count() or 1, len(chunks))
+    if workers == 1:
+        unpack(0)
+    else:
+        with ThreadPoolExecutor(workers) as pool:  # zstd works outside of Python's lock
+            list(pool.map(unpack, range(workers)))
     return out
+
+
+def _decompress(unpacker: zstandard.ZstdDecompressor, frame: bytes, room: int, what: str) -> bytes:
+    try:
+        if zstandard.get_frame_parameters(frame).content_size > room:
+            raise BundleTooLarge(f"{what} unpacks to more than the bytes it declares")
+        return unpacker.decompress(frame, max_output_size=room, allow_extra_data=False)
+    except zstandard.ZstdError:
+        raise BundleAltered(f"{what} does not unpack") from None
 
 
 class ReleaseFile(MutableMapping[str, int]):

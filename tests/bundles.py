@@ -92,17 +92,17 @@ def forge(
     return b"".join(seal(change(replace(manifest, parts=parts)), pieces, keys.signer))
 
 
-def with_content(data: bytes, keys: Keys, packed: bytes, **fields: Any) -> bytes:
-    """A bundle whose first part unpacks from `packed`, properly encrypted."""
+def with_content(data: bytes, keys: Keys, *packed: bytes, **fields: Any) -> bytes:
+    """A bundle whose only part unpacks from these chunks, properly encrypted."""
     envelope = read_envelope(data)
     manifest = envelope.manifest()
     part: Part = manifest.parts[0]
     key = unwrap(manifest.keys, keys.secret)
     cipher = PartCipher(manifest.cipher, key, bytes.fromhex(part.salt), part.identity)
-    stored = b"".join(cipher.encrypt(packed, manifest.chunk))
+    stored = b"".join(cipher.encrypt(packed))
     part = replace(
         part,
-        packed=len(packed),
+        packed=sum(map(len, packed)),
         stored=len(stored),
         sha256=hashlib.sha256(stored).hexdigest(),
         **fields,
