@@ -26,6 +26,7 @@ _ELF_MACHINES = {
 _MACHO_MACHINES = {7: "x86", 0x01000007: "x86_64", 12: "arm", 0x0100000C: "arm64"}
 _PE_MACHINES = {0x14C: "x86", 0x8664: "x86_64", 0x1C0: "arm", 0xAA64: "arm64"}
 _ALIASES = {"amd64": "x86_64", "arm64": "aarch64", "i386": "x86", "i686": "x86"}
+_PT_TLS, _MAX_TLS = 7, 1 << 20
 _PT_LOAD, _PT_DYNAMIC, _PT_STACK, _PT_RELRO = 1, 2, 0x6474E551, 0x6474E552
 _SHT_NOBITS, _SHT_DYNSYM = 8, 11
 _SHF_WRITE, _SHF_ALLOC, _SHF_EXEC, _SHF_TLS = 1, 2, 4, 0x400
@@ -162,7 +163,12 @@ class _Elf:
     def check_part(self, s: _Segment) -> None:
         """A segment that tells the loader of something within what is loaded."""
         what = f"segment of kind {s.kind:#x}"
-        at = self.place(s.address, s.memory_size, what)
+        size = s.memory_size
+        if s.kind == _PT_TLS:  # what is beyond the file's part is made for each thread
+            if size > _MAX_TLS or s.align & (s.align - 1):
+                raise self.broken(f"it asks for {size} bytes for each thread")
+            size = s.file_size
+        at = self.place(s.address, size, what) if size else s.offset
         if s.file_size > s.memory_size or (s.file_size and at != s.offset):
             raise self.broken(f"its {what} lies elsewhere in memory than in the file")
         if s.kind == _PT_RELRO and (s.address + s.memory_size) % 4096:
