@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from ._lower import check, indices, moved
 from ._shape import INDEX, axis_of, copies, copy, integers, known, like, rank_is, settled
 from .api import Binding, NodeSpec, OpError, Registration, Run, Shape, op, take
+from .device import Capability, Lowered
 
 
 def _reverse(node: NodeSpec) -> list[Shape | None]:
@@ -26,6 +28,13 @@ def _bind_reverse(b: Binding) -> Run | None:
         return copy(b.y[0], np.flip(x, tuple(axes)))
 
     return settled(b, (1,), make)
+
+
+def _lower_reverse(node: NodeSpec, capability: Capability) -> Lowered:
+    check(node, capability)
+    x = node.input(0)
+    axes = {axis_of(node, a, x.rank) for a in indices(node.input(1))}
+    return Lowered([moved(x.shape, lambda a: np.flip(a, tuple(axes)))])
 
 
 def _reverse_sequence(node: NodeSpec) -> list[Shape | None]:
@@ -65,6 +74,6 @@ def _bind_reverse_sequence(b: Binding) -> Run | None:
 
 
 OPS: dict[str, Registration] = {
-    "REVERSE_V2": op("REVERSE_V2", _reverse, _bind_reverse, versions=(1, 4)),
+    "REVERSE_V2": op("REVERSE_V2", _reverse, _bind_reverse, versions=(1, 4), lower=_lower_reverse),
     "REVERSE_SEQUENCE": op("REVERSE_SEQUENCE", _reverse_sequence, _bind_reverse_sequence),
 }

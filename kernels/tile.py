@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from ._lower import check, moved, refuse
 from ._shape import INDEX, Values, copy, integers, known, like, rank_is
 from .api import Binding, NodeSpec, OpError, Registration, Run, Shape, TensorSpec, op, take
+from .device import Capability, Lowered
 
 
 def _tile(node: NodeSpec) -> list[Shape | None]:
@@ -34,6 +36,16 @@ def _bind_tile(b: Binding) -> Run | None:
     return copy(y.reshape(pairs), x.reshape([n for d in x.shape for n in (1, d)]))
 
 
+def _lower_tile(node: NodeSpec, capability: Capability) -> Lowered:
+    check(node, capability)
+    x, y = node.input(0).shape, node.outputs[0].shape
+    if not node.outputs[0].size:
+        refuse("SHAPE", f"{node.outputs[0]}, of no elements", "one or more")
+    pairs = [n for size, d in zip(y, x, strict=True) for n in (size // d, d)]
+    ones = [n for d in x for n in (1, d)]
+    return Lowered([moved(x, lambda a: np.broadcast_to(a.reshape(ones), pairs))])
+
+
 def _broadcast(node: NodeSpec | Binding, x: TensorSpec, shape: Shape) -> Shape:
     lead = len(shape) - x.rank
     if lead < 0 or any(d not in (1, shape[lead + i]) for i, d in enumerate(x.shape)):
@@ -55,6 +67,12 @@ def _broadcast_to(node: NodeSpec) -> list[Shape | None]:
 
 def _bind_broadcast_to(b: Binding) -> Run | None:
     return copy(b.y[0], b.xi(0))
+
+
+def _lower_broadcast_to(node: NodeSpec, capability: Capability) -> Lowered:
+    check(node, capability)
+    shape = node.outputs[0].shape
+    return Lowered([moved(node.input(0).shape, lambda a: np.broadcast_to(a, shape))])
 
 
 def _broadcast_args(node: NodeSpec) -> list[Shape | None]:
@@ -113,9 +131,15 @@ def _bind_broadcast_in_dim(b: Binding) -> Run | None:
 
 
 OPS: dict[str, Registration] = {
-    "TILE": op("TILE", _tile, _bind_tile, versions=(1, 3)),
+    "TILE": op("TILE", _tile, _bind_tile, versions=(1, 3), lower=_lower_tile),
     # version 1 was withdrawn
-    "BROADCAST_TO": op("BROADCAST_TO", _broadcast_to, _bind_broadcast_to, versions=(2, 4)),
+    "BROADCAST_TO": op(
+        "BROADCAST_TO",
+        _broadcast_to,
+        _bind_broadcast_to,
+        versions=(2, 4),
+        lower=_lower_broadcast_to,
+    ),
     "BROADCAST_ARGS": op("BROADCAST_ARGS", _broadcast_args, _bind_broadcast_args),
     "STABLEHLO_BROADCAST_IN_DIM": op(
         "STABLEHLO_BROADCAST_IN_DIM", _broadcast_in_dim, _bind_broadcast_in_dim
