@@ -365,16 +365,16 @@ def test_targets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.mark.parametrize("target", building.TARGETS)
 def test_cross_compiles(target: str, tmp_path: Path, root: Path) -> None:
     pytest.importorskip("ziglang")
-    for name in ("atan.c", "atan.cc"):
+    # zig builds its C++ library first, which takes minutes: once is enough
+    for name in ("atan.c", "atan.cc") if target == "linux-x86_64" else ("atan.c",):
         path = build_op_library(
             [root / "examples" / "atan_c" / name], tmp_path / "out", target=target
         )
         magic = {"l": b"\x7fELF", "m": b"\xcf\xfa\xed\xfe", "w": b"MZ"}[target[0]]
         data = path.read_bytes()
         assert data.startswith(magic)
-        machine = target.partition("-")[2]
         if sys.platform == "linux" and target != f"linux-{os.uname().machine}":
             with pytest.raises(OpLibraryError, match=r"this system loads|is a library for"):
                 load_op_library(path)
         elif sys.platform == "linux":
-            assert list(load_op_library(path)) == ["Atan"], machine
+            assert list(load_op_library(path)) == ["Atan"], name

@@ -36,6 +36,8 @@ one = graph.constant("one", np.ones((2, 3), np.float32))
 graph.outputs(graph.op("ADD", [x, one], ("y", (2, 3), "float32")))
 out = Interpreter(model_content=builder.build()).run({"x": np.full((2, 3), 2, np.float32)})
 assert np.array_equal(out["y"], np.full((2, 3), 3, np.float32)), out
+from litedelegate.customops import include_dir
+assert (include_dir() / "litedelegate" / "tflite_custom_op.h").is_file(), include_dir()
 print("ran a model with", litedelegate.__file__)
 """
 
