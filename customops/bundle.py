@@ -17,6 +17,7 @@ from importlib import import_module
 from typing import Any
 
 from ..kernels.api import Registration
+from ..kernels.types import Array
 from ..runtime.custom import CustomOp
 from ..runtime.interpreter import Interpreter
 from .bundle_crypto import wipe
@@ -73,9 +74,9 @@ class Bundle:
 
     create = staticmethod(create)
 
-    def __init__(self, manifest: Manifest, contents: dict[str, bytearray]) -> None:
+    def __init__(self, manifest: Manifest, contents: dict[str, Array]) -> None:
         self.manifest = manifest
-        self._contents: dict[str, bytearray] | None = contents
+        self._contents: dict[str, Array] | None = contents
         self._lent: set[str] = set()
         self._ops: dict[str, Registration] | None = None
 
@@ -133,7 +134,7 @@ class Bundle:
         if part is None:
             raise BundleError(f"the bundle has no model {name!r:.120}; it has: {known}")
         self._lent.add(part.identity)
-        return memoryview(contents[part.identity]).toreadonly()
+        return contents[part.identity].data.toreadonly()
 
     def registrations(self) -> dict[str, Registration]:
         """The ops of the bundle by name. Modules are imported, libraries loaded here, not before.
@@ -165,7 +166,7 @@ class Bundle:
             wipe(*(data for name, data in self._contents.items() if name not in self._lent))
         self._contents = self._ops = None
 
-    def _open_contents(self) -> dict[str, bytearray]:
+    def _open_contents(self) -> dict[str, Array]:
         if self._contents is None:
             raise BundleError("the bundle is closed")
         return self._contents
@@ -195,7 +196,7 @@ def _check_platform(manifest: Manifest) -> None:
             )
 
 
-def _load(part: Part, content: bytearray) -> dict[str, Registration]:
+def _load(part: Part, content: Array) -> dict[str, Registration]:
     """Those ops of a library that the manifest names."""
     from ._table import ABI
     from .library import OpLibraryError, load_op_library
@@ -205,7 +206,7 @@ def _load(part: Part, content: bytearray) -> dict[str, Registration]:
             f"the op library {part.name!r} is built for ABI {part.abi}; this version has ABI {ABI}"
         )
     try:
-        library = load_op_library(content)
+        library = load_op_library(content.data)
     except OpLibraryError as error:
         raise BundleError(f"the op library {part.name!r} does not load: {error}") from error
     lacking = [op for op in part.ops if op not in library]

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from ..kernels.types import Array
 from .bundle_errors import BundleAltered, BundleWrongKey, BundleWrongSigner
 from .bundle_format import TAG, Envelope, WrappedKey, check_scrypt
 from .bundle_keys import Key, fingerprint
@@ -39,7 +40,7 @@ except ImportError as error:
 _ZERO_NONCE = bytes(12)  # each wrapping key is derived from fresh randomness and used once
 
 
-def wipe(*buffers: bytearray) -> None:
+def wipe(*buffers: bytearray | Array) -> None:
     for buffer in buffers:
         np.frombuffer(buffer, np.uint8).fill(0)
 

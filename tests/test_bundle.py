@@ -123,7 +123,7 @@ def test_close_overwrites_what_was_not_handed_out(tmp_path: Path, keys: Keys) ->
     interpreter = bundle.interpreter("a")
     a, b = contents["model a "], contents["model b "]
     bundle.close()
-    assert a == model() and b == bytes(len(b))
+    assert bytes(a) == model() and bytes(b) == bytes(len(b))
     np.testing.assert_array_equal(interpreter.run({"x": bundles.X})["y"], bundles.X / 2)
     with pytest.raises(BundleError, match="the bundle is closed"):
         bundle.interpreter("a")
@@ -152,6 +152,15 @@ def test_every_truncation_is_refused(path: Path, keys: Keys) -> None:
     for other in (b"", b"PK\x03\x04", b"\x1cTFL3"):
         with pytest.raises(BundleAltered, match="no litedelegate bundle"):
             opened(other, keys)
+
+
+def test_files_that_are_none(keys: Keys, tmp_path: Path) -> None:
+    (tmp_path / "empty").touch()
+    with pytest.raises(BundleAltered, match="no litedelegate bundle"):
+        opened(tmp_path / "empty", keys)
+    for path in (tmp_path, tmp_path / "none"):
+        with pytest.raises(BundleError, match="cannot be read"):
+            opened(path, keys)
 
 
 def test_every_altered_byte_is_refused(path: Path, keys: Keys) -> None:
