@@ -333,7 +333,8 @@ class Interpreter(Delegated):
                 for t, value in ((subgraph.tensors[i], v) for i, v in call.inputs.items())
             ]
             self._views.ensure_none(what)
-            self._turns.runs(own_inputs=True)
+            if call.subgraph == 0:  # whose inputs set_tensor sets
+                self._turns.runs(own_inputs=True)
             before = [(t.index, t.shape) for t, _ in values]
             try:
                 for t, array in values:
