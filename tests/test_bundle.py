@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -425,5 +426,7 @@ def test_without_the_extra_one_sentence(root: Path) -> None:
         "try:\n import litedelegate.customops.bundle\n"
         "except ImportError as e: print(e)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=root)
+    environment = {**os.environ, "PYTHONPATH": str(root / "src")}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert "pip install 'litedelegate[bundle]'" in done.stdout

@@ -9,6 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .customops.bundle import Bundle as Bundle
+    from .customops.bundle import BundleError as BundleError
     from .customops.library import OpLibrary as OpLibrary
     from .customops.library import OpLibraryError as OpLibraryError
     from .customops.library import load_op_library as load_op_library
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _PLACES = {
+    "customops.bundle": ("Bundle", "BundleError"),
     "customops.library": ("OpLibrary", "OpLibraryError", "load_op_library"),
     "kernels.api": (
         *("Context", "Node", "NodeSpec", "OpError", "Options", "Quantization"),
