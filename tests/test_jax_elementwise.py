@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from cases import T
 from harness import NodeSpec, Options, Prepared
+from one_op import agree
 
 from litedelegate.kernels.builtins import find_builtin
 from litedelegate.kernels.types import Array, DType
@@ -77,16 +78,6 @@ def run(op: str, inputs: list[Array], output: Any, **options: Any) -> Array:
     y = T(np.zeros(1, output)).spec("y")
     node = NodeSpec(f"STABLEHLO_{op}", specs, [y], Options(options))
     return Prepared(registration, node, [t.array for t in tensors]).run()[0]
-
-
-def agree(got: Array, want: Any) -> None:
-    want = np.asarray(want)
-    assert got.dtype == want.dtype
-    if got.dtype.kind in "fc":
-        tolerance = {2: 2e-3, 4: 2e-6}.get(got.real.itemsize, 1e-12)
-        np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance)
-    else:
-        np.testing.assert_array_equal(got, want)
 
 
 @pytest.mark.parametrize(

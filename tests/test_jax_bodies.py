@@ -1,0 +1,382 @@
+"""STABLEHLO_* ops that run subgraphs, which ai-edge-litert cannot run, against jax.lax."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from one_op import Body, check, small
+
+jax = pytest.importorskip("jax", reason="jax is not installed")
+jax.config.update("jax_enable_x64", True)
+lax = jax.lax
+
+NUMBERS = (np.float32, np.float64, np.int8, np.int32, np.int64, np.uint8)
+INTEGERS = (np.int8, np.int32, np.int64, np.uint8)
+# what combines two scalars, and the types it has
+FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "ADD": (lax.add, NUMBERS),
+    "MULTIPLY": (lax.mul, NUMBERS),
+    "MAXIMUM": (lax.max, NUMBERS),
+    "MINIMUM": (lax.min, NUMBERS),
+    "AND": (lax.bitwise_and, (*INTEGERS, np.bool_)),
+    "OR": (lax.bitwise_or, (*INTEGERS, np.bool_)),
+}
+OF_EACH_TYPE = [
+    pytest.param(name, dtype, id=f"{name}-{np.dtype(dtype)}")
+    for name, (_, types) in FUNCTIONS.items()
+    for dtype in types
+]
+
+
+def combine(name: str, dtype: Any) -> Body:
+    def body(g: Any) -> None:
+        kind = np.dtype(dtype).name
+        a, b = g.input("a", (), kind), g.input("b", (), kind)
+        g.outputs(g.op(f"STABLEHLO_{name}", [a, b], ("c", (), kind)))
+
+    return body
+
+
+def compare(g: Any, direction: str, a: Any, b: Any, kind: str = "NOTYPE") -> Any:
+    return g.op(
+        "STABLEHLO_COMPARE",
+        [a, b],
+        (f"{direction}_{a.name}", (), "bool"),
+        comparison_direction=f"STABLEHLO_COMPARISON_DIRECTION_{direction}",
+        compare_type=f"STABLEHLO_COMPARISON_TYPE_{kind}",
+    )
+
+
+def neutral(name: str, dtype: Any) -> Any:
+    """The value that changes nothing: with another one, how often it takes part is free."""
+    kind = np.dtype(dtype)
+    if name in ("MAXIMUM", "MINIMUM"):
+        limits = np.finfo(kind) if kind.kind == "f" else np.iinfo(kind)
+        return np.asarray(limits.min if name == "MAXIMUM" else limits.max, kind)
+    if name == "AND":
+        return np.asarray(True) if kind.kind == "b" else ~np.zeros((), kind)
+    return np.asarray(name == "MULTIPLY", kind)
+
+
+# -- STABLEHLO_REDUCE, _REDUCE_WINDOW
+
+
+@pytest.mark.parametrize("dims", [(0,), (2,), (0, 2), (0, 1, 2)])
+@pytest.mark.parametrize(("name", "dtype"), OF_EACH_TYPE)
+def test_reduce(name: str, dtype: Any, dims: tuple[int, ...]) -> None:
+    x, init = small(np.random.default_rng(0), (3, 4, 2), dtype), neutral(name, dtype)
+    check(
+        "STABLEHLO_REDUCE",
+        [x, init],
+        lax.reduce(x, init, FUNCTIONS[name][0], dims),
+        [combine(name, dtype)],
+        dimensions=dims,
+        body_subgraph_index=1,
+    )
+
+
+def greatest_with_place(g: Any) -> None:
+    """(value, place) of the greater, of equals the lower place"""
+    a, i = g.input("a", ()), g.input("i", (), "int32")
+    b, j = g.input("b", ()), g.input("j", (), "int32")
+    greater, equal = compare(g, "GT", a, b), compare(g, "EQ", a, b)
+    first = g.op("STABLEHLO_AND", [equal, compare(g, "LT", i, j)], ("first", (), "bool"))
+    left = g.op("STABLEHLO_OR", [greater, first], ("left", (), "bool"))
+    value = g.op("STABLEHLO_SELECT", [left, a, b], ("value", (), "float32"))
+    g.outputs(value, g.op("STABLEHLO_SELECT", [left, i, j], ("place", (), "int32")))
+
+
+def jax_greatest(left: Any, right: Any) -> Any:
+    (a, i), (b, j) = left, right
+    chosen = (a > b) | ((a == b) & (i < j))
+    return lax.select(chosen, a, b), lax.select(chosen, i, j)
+
+
+@pytest.mark.parametrize("dims", [(0,), (1,), (0, 1)])
+def test_reduce_of_two_operands(dims: tuple[int, ...]) -> None:
+    x = small(np.random.default_rng(1), (4, 9), np.float32)
+    place = np.arange(36, dtype=np.int32).reshape(4, 9)
+    start = (np.float32(-np.inf), np.int32(99))
+    check(
+        "STABLEHLO_REDUCE",
+        [x, place, *start],
+        lax.reduce((x, place), start, jax_greatest, dims),
+        [greatest_with_place],
+        dimensions=dims,
+        body_subgraph_index=1,
+    )
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(("name", "dtype"), OF_EACH_TYPE)
+def test_reduce_window(name: str, dtype: Any, seed: int) -> None:
+    """Window, strides, dilations and padding (below 0 too) are drawn."""
+    rng = np.random.default_rng([seed, 2])
+    window, strides, base, dilation = (
+        tuple(int(n) for n in rng.integers(1, high + 1, 2)) for high in (3, 3, 2, 2)
+    )
+    padding = [int(n) for n in rng.integers(-1 if seed % 2 else 0, 3, 4)]
+    x, init = small(rng, (6, 7), dtype), neutral(name, dtype)
+    check(
+        "STABLEHLO_REDUCE_WINDOW",
+        [x, init],
+        lax.reduce_window(
+            x,
+            init,
+            FUNCTIONS[name][0],
+            window,
+            strides,
+            list(zip(padding[::2], padding[1::2], strict=True)),
+            base,
+            dilation,
+        ),
+        [combine(name, dtype)],
+        window_dimensions=window,
+        window_strides=strides,
+        base_dilations=base,
+        window_dilations=dilation,
+        padding=padding,
+        body_subgraph_index=1,
+    )
+
+
+# -- STABLEHLO_SORT
+
+
+def before(dtypes: list[Any], direction: str, keys: int) -> Body:
+    """Operand 0 in that order, of equals operand 1 if there are two keys"""
+
+    def body(g: Any) -> None:
+        pairs = [
+            [g.input(f"{side}{i}", (), np.dtype(d).name) for side in "ab"]
+            for i, d in enumerate(dtypes)
+        ]
+        flag = compare(g, direction, *pairs[0])
+        if keys == 2:
+            tied = compare(g, "EQ", *pairs[0])
+            second = compare(g, direction, *pairs[1])
+            both = g.op("STABLEHLO_AND", [tied, second], ("both", (), "bool"))
+            flag = g.op("STABLEHLO_OR", [flag, both], ("flag", (), "bool"))
+        g.outputs(flag)
+
+    return body
+
+
+@pytest.mark.parametrize("keys", [1, 2])
+@pytest.mark.parametrize("dimension", [0, 1, 2])
+@pytest.mark.parametrize("dtype", NUMBERS)
+def test_sort(dtype: Any, dimension: int, keys: int) -> None:
+    rng = np.random.default_rng(3)
+    shape = (5, 3, 9)
+    x, y = small(rng, shape, dtype), small(rng, shape, np.int32)
+    place = np.arange(x.size, dtype=np.int64).reshape(shape)
+    operands = [x, y, place]
+    check(
+        "STABLEHLO_SORT",
+        operands,
+        lax.sort(operands, dimension, is_stable=True, num_keys=keys),
+        [before([dtype, np.int32, np.int64], "LT", keys)],
+        dimension=dimension,
+        is_stable=True,
+        comparator_subgraph_index=1,
+    )
+
+
+def test_sort_downwards_keeps_the_order_of_equals() -> None:
+    x = small(np.random.default_rng(4), (2, 30), np.float32)
+    place = np.arange(60, dtype=np.int32).reshape(2, 30)
+    _, value, order = lax.sort([-x, x, place], 1, is_stable=True, num_keys=1)
+    check(
+        "STABLEHLO_SORT",
+        [x, place],
+        [value, order],
+        [before([np.float32, np.int32], "GT", 1)],
+        dimension=1,
+        is_stable=True,
+        comparator_subgraph_index=1,
+    )
+
+
+def test_sort_of_one_operand_with_special_values() -> None:
+    """In the total order of floats, where jax puts NaN last"""
+    x = np.float32([3, np.nan, -np.inf, 0, np.inf, -2, np.nan, 1])
+
+    def body(g: Any) -> None:
+        g.outputs(compare(g, "LT", g.input("a", ()), g.input("b", ()), "FLOAT_TOTAL_ORDER"))
+
+    check(
+        "STABLEHLO_SORT",
+        [x],
+        lax.sort(x),
+        [body],
+        dimension=0,
+        is_stable=False,
+        comparator_subgraph_index=1,
+    )
+
+
+# -- STABLEHLO_SCATTER: (operand, indices, updates, window, inserted, map, vector dimension)
+
+SCATTERS = [
+    ((6, 4), (5, 1), (5, 4), (1,), (0,), (0,), 1),
+    ((6, 4), (2, 3, 1), (2, 3, 4), (2,), (0,), (0,), 2),
+    ((6, 4), (7, 2), (7,), (), (0, 1), (1, 0), 1),
+    ((5, 4, 3), (1, 6), (5, 6, 3), (0, 2), (1,), (1,), 0),
+    ((7,), (9, 1), (9,), (), (0,), (0,), 1),
+]
+# jax has no scatter of and, or
+SCATTERED = {
+    "ADD": lax.scatter_add,
+    "MULTIPLY": lax.scatter_mul,
+    "MAXIMUM": lax.scatter_max,
+    "MINIMUM": lax.scatter_min,
+}
+
+
+def scatter_check(function: Any, body: Body, geometry: Any, dtype: Any, unique: bool) -> None:
+    """What falls outside is dropped; unless `unique`, places are met more than once."""
+    shape, indexed, updated, window, inserted, places, vector = geometry
+    rng = np.random.default_rng(5)
+    x, updates = small(rng, shape, dtype), small(rng, updated, dtype)
+    indices = rng.integers(-1, 8, indexed).astype(np.int32)
+    if unique:
+        # along the scattered positions each index once, all its components alike
+        at = np.moveaxis(indices, vector, -1)
+        at[...] = rng.permutation(at[..., 0].size).reshape(at.shape[:-1])[..., None]
+    want = function(
+        x,
+        np.moveaxis(indices, vector, -1),
+        updates,
+        lax.ScatterDimensionNumbers(window, inserted, places),
+        mode="drop",
+    )
+    check(
+        "STABLEHLO_SCATTER",
+        [x, indices, updates],
+        want,
+        [body],
+        indices_are_sorted=False,
+        update_window_dims=window,
+        inserted_window_dims=inserted,
+        scatter_dims_to_operand_dims=places,
+        index_vector_dim=vector,
+        unique_indices=False,
+        update_computation_subgraph_index=1,
+    )
+
+
+@pytest.mark.parametrize("geometry", SCATTERS)
+@pytest.mark.parametrize("dtype", [np.float32, np.int8, np.int64])
+@pytest.mark.parametrize("name", SCATTERED)
+def test_scatter(name: str, dtype: Any, geometry: Any) -> None:
+    scatter_check(SCATTERED[name], combine(name, dtype), geometry, dtype, False)
+
+
+@pytest.mark.parametrize("geometry", SCATTERS)
+@pytest.mark.parametrize("dtype", [np.float32, np.int32, np.bool_])
+def test_scatter_that_replaces(dtype: Any, geometry: Any) -> None:
+    def second(g: Any) -> None:
+        g.input("a", (), np.dtype(dtype).name)
+        g.outputs(g.input("b", (), np.dtype(dtype).name))
+
+    scatter_check(lax.scatter, second, geometry, dtype, True)
+
+
+# -- STABLEHLO_WHILE, _CASE, _COMPOSITE
+
+
+@pytest.mark.parametrize("limit", [-1, 0, 1, 7])
+def test_while(limit: int) -> None:
+    """(i, x) becomes (i + 1, 2 x + i) while i < limit"""
+
+    def condition(g: Any) -> None:
+        i = g.input("i", (), "int32")
+        g.input("x", (3,))
+        g.outputs(compare(g, "LT", i, g.constant("limit", np.int32(limit))))
+
+    def body(g: Any) -> None:
+        i, x = g.input("i", (), "int32"), g.input("x", (3,))
+        after = g.op("STABLEHLO_ADD", [i, g.constant("one", np.int32(1))], ("after", (), "int32"))
+        doubled = g.op("STABLEHLO_ADD", [x, x], ("doubled", (3,), "float32"))
+        wide = g.op("STABLEHLO_CONVERT", [i], ("wide", (), "float32"))
+        row = g.op(
+            "STABLEHLO_BROADCAST_IN_DIM",
+            [wide],
+            ("row", (3,), "float32"),
+            broadcast_dimensions=(),
+        )
+        g.outputs(after, g.op("STABLEHLO_ADD", [doubled, row], ("y", (3,), "float32")))
+
+    start = (np.int32(0), np.float32([1, -2, 0.5]))
+    want = lax.while_loop(lambda s: s[0] < limit, lambda s: (s[0] + 1, s[1] * 2 + s[0]), start)
+    check(
+        "STABLEHLO_WHILE",
+        start,
+        [want[0], np.asarray(want[1], np.float32)],
+        [condition, body],
+        cond_subgraph_index=1,
+        body_subgraph_index=2,
+    )
+
+
+def unary(*ops: str) -> Body:
+    def body(g: Any) -> None:
+        x = g.input("x", (2, 3))
+        for i, op in enumerate(ops):
+            x = g.op(f"STABLEHLO_{op}", [x], (f"y{i}", (2, 3), "float32"))
+        g.outputs(x)
+
+    return body
+
+
+@pytest.mark.parametrize("chosen", [0, 1, 2, 5])
+def test_case(chosen: int) -> None:
+    """Beyond the branches it is the last. Below 0 too, where jax takes the first."""
+    x = np.random.default_rng(6).normal(size=(2, 3)).astype(np.float32)
+    check(
+        "STABLEHLO_CASE",
+        [np.int32(chosen), x],
+        lax.switch(chosen, [lax.neg, lambda v: lax.exp(lax.abs(v)), lax.floor], x),
+        [unary("NEGATE"), unary("ABS", "EXPONENTIAL"), unary("FLOOR")],
+        branch_subgraph_indices=(1, 2, 3),
+    )
+
+
+def test_composite_is_its_decomposition() -> None:
+    x = np.random.default_rng(7).normal(size=(2, 3)).astype(np.float32)
+
+    def swish(g: Any) -> None:
+        v = g.input("v", (2, 3))
+        gate = g.op("STABLEHLO_LOGISTIC", [v], ("gate", (2, 3), "float32"))
+        g.outputs(g.op("STABLEHLO_MULTIPLY", [v, gate], ("y", (2, 3), "float32")))
+
+    check(
+        "STABLEHLO_COMPOSITE",
+        [x],
+        jax.nn.silu(x),
+        [swish],
+        name="test.swish",
+        decomposition_subgraph_index=1,
+    )
+
+
+# -- STABLEHLO_RNG_BIT_GENERATOR
+
+
+@pytest.mark.parametrize("dtype", [np.uint32, np.uint64])
+@pytest.mark.parametrize("shape", [(2,), (4,), (64,), (5,), (3, 2)])
+@pytest.mark.parametrize("algorithm", ["PHILOX", "THREEFRY"])
+def test_random_bits(algorithm: str, shape: Any, dtype: Any) -> None:
+    """Shapes that jax fills in order: there, Threefry's pairs of uint32 lie along the first even
+    dimension, which is the last one here.
+    """
+    state = np.uint64([0x0123456789ABCDEF, 41])
+    chosen = {
+        "PHILOX": lax.RandomAlgorithm.RNG_PHILOX,
+        "THREEFRY": lax.RandomAlgorithm.RNG_THREE_FRY,
+    }[algorithm]
+    after, bits = lax.rng_bit_generator(state, shape, dtype, algorithm=chosen)
+    check("STABLEHLO_RNG_BIT_GENERATOR", [state], [after, bits], algorithm=algorithm)
