@@ -69,3 +69,10 @@ def small(rng: np.random.Generator, shape: Sequence[int], dtype: Any) -> Array:
     if kind.kind == "c":
         return (whole + 1j * rng.integers(-3, 4, tuple(shape))).astype(kind)
     return whole.astype(kind)
+
+
+def index_vectors(indices: Array, dimension: int) -> Array:
+    """`indices` with the vectors in the last dimension, where jax has them: scalars are of one."""
+    if dimension == indices.ndim:
+        return indices[..., None]
+    return np.moveaxis(indices, dimension, -1)

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from one_op import Body, check, small
+from one_op import Body, check, index_vectors, small
 
 jax = pytest.importorskip("jax", reason="jax is not installed")
 jax.config.update("jax_enable_x64", True)
 lax = jax.lax
 
-NUMBERS = (np.float32, np.float64, np.int8, np.int32, np.int64, np.uint8)
-INTEGERS = (np.int8, np.int32, np.int64, np.uint8)
+INTEGERS = (np.int8, np.int32, np.int64, np.uint8, np.uint32)
+NUMBERS = (np.float32, np.float64, np.float16, *INTEGERS)
 # what combines two scalars, and the types it has
 FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "ADD": (lax.add, NUMBERS),
@@ -74,6 +74,34 @@ def test_reduce(name: str, dtype: Any, dims: tuple[int, ...]) -> None:
         lax.reduce(x, init, FUNCTIONS[name][0], dims),
         [combine(name, dtype)],
         dimensions=dims,
+        body_subgraph_index=1,
+    )
+
+
+@pytest.mark.parametrize("name", ["ADD", "MAXIMUM", "MINIMUM"])
+def test_not_a_number_stays(name: str) -> None:
+    x, init = small(np.random.default_rng(8), (3, 6), np.float32), neutral(name, np.float32)
+    x[1, 2] = np.nan
+    x[2, ::2] = np.inf
+    body, function = combine(name, np.float32), FUNCTIONS[name][0]
+    check(
+        "STABLEHLO_REDUCE",
+        [x, init],
+        lax.reduce(x, init, function, (1,)),
+        [body],
+        dimensions=(1,),
+        body_subgraph_index=1,
+    )
+    check(
+        "STABLEHLO_REDUCE_WINDOW",
+        [x, init],
+        lax.reduce_window(x, init, function, (1, 2), (1, 1), ((0, 0), (1, 0))),
+        [body],
+        window_dimensions=(1, 2),
+        window_strides=(1, 1),
+        base_dilations=(1, 1),
+        window_dilations=(1, 1),
+        padding=(0, 0, 1, 0),
         body_subgraph_index=1,
     )
 
@@ -202,7 +230,7 @@ def test_sort_downwards_keeps_the_order_of_equals() -> None:
 
 def test_sort_of_one_operand_with_special_values() -> None:
     """In the total order of floats, where jax puts NaN last"""
-    x = np.float32([3, np.nan, -np.inf, 0, np.inf, -2, np.nan, 1])
+    x = np.array([3, np.nan, -np.inf, 0, np.inf, -2, np.nan, 1], np.float32)
 
     def body(g: Any) -> None:
         g.outputs(compare(g, "LT", g.input("a", ()), g.input("b", ()), "FLOAT_TOTAL_ORDER"))
@@ -226,6 +254,7 @@ SCATTERS = [
     ((6, 4), (7, 2), (7,), (), (0, 1), (1, 0), 1),
     ((5, 4, 3), (1, 6), (5, 6, 3), (0, 2), (1,), (1,), 0),
     ((7,), (9, 1), (9,), (), (0,), (0,), 1),
+    ((6, 4), (5,), (5, 4), (1,), (0,), (0,), 1),
 ]
 # jax has no scatter of and, or
 SCATTERED = {
@@ -237,18 +266,21 @@ SCATTERED = {
 
 
 def scatter_check(function: Any, body: Body, geometry: Any, dtype: Any, unique: bool) -> None:
-    """What falls outside is dropped; unless `unique`, places are met more than once."""
+    """Windows that lie outside are dropped; unless `unique`, places are met more than once.
+
+    Of one that lies partly outside, jax drops all and StableHLO the part: no geometry has that.
+    """
     shape, indexed, updated, window, inserted, places, vector = geometry
     rng = np.random.default_rng(5)
     x, updates = small(rng, shape, dtype), small(rng, updated, dtype)
     indices = rng.integers(-1, 8, indexed).astype(np.int32)
     if unique:
         # along the scattered positions each index once, all its components alike
-        at = np.moveaxis(indices, vector, -1)
+        at = index_vectors(indices, vector)  # a view
         at[...] = rng.permutation(at[..., 0].size).reshape(at.shape[:-1])[..., None]
     want = function(
         x,
-        np.moveaxis(indices, vector, -1),
+        index_vectors(indices, vector),
         updates,
         lax.ScatterDimensionNumbers(window, inserted, places),
         mode="drop",
@@ -310,7 +342,7 @@ def test_while(limit: int) -> None:
         )
         g.outputs(after, g.op("STABLEHLO_ADD", [doubled, row], ("y", (3,), "float32")))
 
-    start = (np.int32(0), np.float32([1, -2, 0.5]))
+    start = (np.int32(0), np.array([1, -2, 0.5], np.float32))
     want = lax.while_loop(lambda s: s[0] < limit, lambda s: (s[0] + 1, s[1] * 2 + s[0]), start)
     check(
         "STABLEHLO_WHILE",
@@ -370,10 +402,11 @@ def test_composite_is_its_decomposition() -> None:
 @pytest.mark.parametrize("shape", [(2,), (4,), (64,), (5,), (3, 2)])
 @pytest.mark.parametrize("algorithm", ["PHILOX", "THREEFRY"])
 def test_random_bits(algorithm: str, shape: Any, dtype: Any) -> None:
-    """Shapes that jax fills in order: there, Threefry's pairs of uint32 lie along the first even
-    dimension, which is the last one here.
+    """No counter beyond 64 bits, which jax carries on and TensorFlow Lite does not, and shapes
+    that jax fills in order: there, Threefry's pairs of uint32 lie along the first even dimension,
+    which is the last one here.
     """
-    state = np.uint64([0x0123456789ABCDEF, 41])
+    state = np.array([0x0123456789ABCDEF, 41], np.uint64)
     chosen = {
         "PHILOX": lax.RandomAlgorithm.RNG_PHILOX,
         "THREEFRY": lax.RandomAlgorithm.RNG_THREE_FRY,

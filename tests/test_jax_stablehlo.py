@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from one_op import check, small
+from one_op import check, index_vectors, small
 
 jax = pytest.importorskip("jax", reason="jax is not installed")
 jax.config.update("jax_enable_x64", True)
@@ -28,7 +28,7 @@ def order(rng: np.random.Generator, count: int) -> tuple[int, ...]:
 
 
 @pytest.mark.parametrize("groups", ["none", "features", "batches"])
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(15))
 def test_convolution(seed: int, groups: str) -> None:
     """Everything is drawn: rank, order of dimensions, strides, dilations, padding, reversal."""
     rng = np.random.default_rng([seed, len(groups)])
@@ -43,7 +43,7 @@ def test_convolution(seed: int, groups: str) -> None:
     orders = {which: order(rng, rank + 2) for which in "xwy"}
     # at dimension i of the tensor lies dimension orders[i] of (batch, feature, spatial...)
     spec = {w: tuple(o.index(i) for i in range(rank + 2)) for w, o in orders.items()}
-    dtype = (np.float32, np.float32, np.int32, np.float64, np.int8, np.float16)[seed % 6]
+    dtype = (np.float32, np.int32, np.float64, np.int8, np.float16)[seed % 5]
     x = small(rng, [sizes["x"][i] for i in orders["x"]], dtype)
     w = small(rng, [sizes["w"][i] for i in orders["w"]], dtype)
     strides, padding = numbers(rng, 1, 3, rank), numbers(rng, -1, 2, 2 * rank)
@@ -129,6 +129,18 @@ def test_dot_general_into_a_wider_type(source: Any, result: Any) -> None:
     )
 
 
+def test_dot_general_of_int8_wraps_around() -> None:
+    rng = np.random.default_rng(10)
+    x, y = (rng.integers(-128, 128, s).astype(np.int8) for s in ((3, 20), (20, 2)))
+    check(
+        "STABLEHLO_DOT_GENERAL",
+        [x, y],
+        lax.dot_general(x, y, (((1,), (0,)), ((), ()))),
+        lhs_contracting_dimensions=[1],
+        rhs_contracting_dimensions=[0],
+    )
+
+
 # -- what moves elements
 
 
@@ -148,6 +160,22 @@ def test_pad(seed: int, dtype: Any) -> None:
         edge_padding_low=low,
         edge_padding_high=high,
         interior_padding=interior,
+    )
+
+
+@pytest.mark.parametrize(
+    ("size", "low", "high", "interior"),
+    [(5, -3, -2, 2), (5, -3, -2, 0), (0, 1, 2, 3), (1, 0, 0, 4)],
+)
+def test_pad_of_little_or_to_nothing(size: int, low: int, high: int, interior: int) -> None:
+    x, value = np.ones(size, np.float32), np.float32(7)
+    check(
+        "STABLEHLO_PAD",
+        [x, value],
+        lax.pad(x, value, [(low, high, interior)]),
+        edge_padding_low=[low],
+        edge_padding_high=[high],
+        interior_padding=[interior],
     )
 
 
@@ -248,6 +276,7 @@ GATHERS = [
     ((5, 4, 3), (4, 2), (0, 2), (1,), (0, 2), 1, (2, 1, 2)),
     ((5, 4, 3), (2, 4), (1, 2), (2,), (2, 1), 0, (2, 2, 1)),
     ((7,), (1,), (0,), (), (0,), 0, (3,)),
+    ((6, 4), (3,), (1,), (0,), (0,), 1, (1, 4)),
 ]
 
 
@@ -261,8 +290,7 @@ def test_gather(geometry: Any, dtype: Any) -> None:
     indices = rng.integers(-2, 9, indexed).astype(np.int32)
     want = lax.gather(
         x,
-        # jax has the index vector last
-        np.moveaxis(indices, vector, -1),
+        index_vectors(indices, vector),
         lax.GatherDimensionNumbers(offset, collapsed, starts),
         sizes,
         mode="clip",
