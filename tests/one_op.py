@@ -76,3 +76,14 @@ def index_vectors(indices: Array, dimension: int) -> Array:
     if dimension == indices.ndim:
         return indices[..., None]
     return np.moveaxis(indices, dimension, -1)
+
+
+def compare(g: Any, direction: str, a: Any, b: Any, kind: str = "NOTYPE") -> Any:
+    """A STABLEHLO_COMPARE of two scalars in a body."""
+    return g.op(
+        "STABLEHLO_COMPARE",
+        [a, b],
+        (f"{direction}_{a.name}", (), "bool"),
+        comparison_direction=f"STABLEHLO_COMPARISON_DIRECTION_{direction}",
+        compare_type=f"STABLEHLO_COMPARISON_TYPE_{kind}",
+    )
