@@ -19,7 +19,6 @@ from .failures import EXIT_CODES, LeftOnCpu, Unresolved, reported
 from .options import model_argument
 from .session import by_name
 
-MOST_NODES = 40
 MOST_REASONS = 12
 
 EPILOG = f"""\b

@@ -5,6 +5,8 @@ from __future__ import annotations
 import zipfile
 from pathlib import Path
 
+import click
+
 MOST_BYTES = 1 << 22
 
 
@@ -27,6 +29,8 @@ def packed_labels(model: Path) -> list[str] | None:
     try:
         with zipfile.ZipFile(model) as archive, archive.open(texts[0]) as file:
             content = file.read(MOST_BYTES)
-    except (zipfile.BadZipFile, OSError, RuntimeError, NotImplementedError):
-        return None  # encrypted or packed in a way unknown here: the model runs without
+    except (zipfile.BadZipFile, OSError, RuntimeError, NotImplementedError) as e:
+        # encrypted, damaged or packed in a way unknown here: the model runs without
+        click.echo(f"the labels {texts[0]!r} packed in {model} cannot be read: {e}", err=True)
+        return None
     return content.decode("utf-8", "replace").splitlines()

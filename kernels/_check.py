@@ -19,6 +19,20 @@ WIDE_INTEGERS = (
     DType.UINT64,
 )
 INTEGERS = (*BYTES, *WIDE_INTEGERS)
+NUMBERS = (
+    DType.FLOAT32,
+    DType.FLOAT16,
+    DType.BFLOAT16,
+    DType.FLOAT64,
+    DType.INT8,
+    DType.UINT8,
+    DType.INT16,
+    DType.UINT16,
+    DType.INT32,
+    DType.UINT32,
+    DType.INT64,
+    DType.UINT64,
+)
 
 
 def arity(node: NodeSpec, inputs: int, outputs: int = 1) -> None:

@@ -4,26 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from ._check import COMPLEX, NUMBERS
 from ._matmul import exact_product, operand_type, stacked_product
 from .api import Binding, Run
 from .types import Array, DType
 
-TYPES = (
-    DType.FLOAT32,
-    DType.FLOAT16,
-    DType.BFLOAT16,
-    DType.FLOAT64,
-    DType.INT8,
-    DType.UINT8,
-    DType.INT16,
-    DType.UINT16,
-    DType.INT32,
-    DType.UINT32,
-    DType.INT64,
-    DType.UINT64,
-    DType.COMPLEX64,
-    DType.COMPLEX128,
-)
+TYPES = (*NUMBERS, *COMPLEX)
 
 
 def results(dtype: DType) -> tuple[DType, ...]:

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from .api import Binding, NodeSpec, require, take
 from .types import Array, DType
 
-GATES = ("input", "forget", "cell", "output")
-
 
 @dataclass(frozen=True, slots=True)
 class Layout:

@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from .api import OpError, TensorSpec
-from .types import Array, DType
+from .types import Array
 
 
 def quantize_multiplier(m: float) -> tuple[int, int]:
@@ -123,5 +123,3 @@ _FLOAT_RANGES = {
     "RELU6": (0.0, 6.0),
     "RELU_N1_TO_1": (-1.0, 1.0),
 }
-
-INTEGER_STORAGE = (DType.INT8, DType.UINT8, DType.INT16)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ._check import COMPLEX
+from ._check import COMPLEX, NUMBERS
 from ._lower import Lower, check, f32, indices, refuse
 from ._quant import (
     multiply_by_quantized_multiplier,
@@ -32,20 +32,6 @@ from .device import Capability, Lowered
 from .types import Array, DType, bfloat16_to_float32, float32_to_bfloat16
 
 _SMALL_INTEGERS = (DType.INT8, DType.UINT8, DType.INT16)
-_NUMBERS = (
-    DType.FLOAT32,
-    DType.FLOAT16,
-    DType.BFLOAT16,
-    DType.FLOAT64,
-    DType.INT8,
-    DType.UINT8,
-    DType.INT16,
-    DType.UINT16,
-    DType.INT32,
-    DType.UINT32,
-    DType.INT64,
-    DType.UINT64,
-)
 
 
 def _infer(node: NodeSpec, *dtypes: DType) -> list[Shape | None]:
@@ -336,7 +322,7 @@ def _with_first_nan(f: Folded, reduce: Run) -> Run:
 def _infer_extreme(node: NodeSpec) -> list[Shape | None]:
     if node.input(0).dtype in _SMALL_INTEGERS:
         same_quantization(node, node.input(0), node.outputs[0])
-    return _infer(node, *_NUMBERS, DType.BOOL)
+    return _infer(node, *NUMBERS, DType.BOOL)
 
 
 def _infer_prod(node: NodeSpec) -> list[Shape | None]:
@@ -345,15 +331,15 @@ def _infer_prod(node: NodeSpec) -> list[Shape | None]:
         raise OpError("REDUCE_PROD takes no quantised uint8; int8 and int16 may be quantised")
     if x.quant is not None and x.dtype in _SMALL_INTEGERS and not y.scale:
         raise OpError(f"REDUCE_PROD: {x.name!r} is quantised, {y.name!r} is not")
-    return _infer(node, *_NUMBERS, DType.BOOL, *COMPLEX)
+    return _infer(node, *NUMBERS, DType.BOOL, *COMPLEX)
 
 
 def _infer_number(node: NodeSpec) -> list[Shape | None]:
-    return _infer(node, *_NUMBERS)
+    return _infer(node, *NUMBERS)
 
 
 def _infer_sum(node: NodeSpec) -> list[Shape | None]:
-    return _infer(node, *_NUMBERS, DType.BOOL, *COMPLEX)
+    return _infer(node, *NUMBERS, DType.BOOL, *COMPLEX)
 
 
 def _infer_bool(node: NodeSpec) -> list[Shape | None]:

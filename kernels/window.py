@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 
 import numpy as np
@@ -13,8 +13,6 @@ from ._shape import INDEX, Values, integers, known, like, one, settled, size_of
 from ._widen import FLOATS, in_float32
 from .api import Binding, Context, Node, NodeSpec, OpError, Registration, Run, Shape, op, take
 from .types import Array, DType
-
-Combine = Callable[[list[Array], list[Array]], list[Array]]
 
 _FUNCTIONS: dict[str, np.ufunc] = {
     "ADD": np.add,

@@ -206,6 +206,21 @@ def test_labels_packed_in_the_model_are_found(cli: Cli, image: Path, tmp_path: P
     assert best["label"] == "abcdefghij"[best["index"]]
 
 
+def test_labels_packed_in_the_model_that_cannot_be_read_are_left_out_with_a_note(
+    cli: Cli, image: Path, tmp_path: Path
+) -> None:
+    model = tmp_path / "packed.tflite"
+    model.write_bytes(FLOAT.read_bytes())
+    with zipfile.ZipFile(model, "a") as archive:
+        archive.writestr("labels.txt", "\n".join("abcdefghij"))
+    model.write_bytes(
+        model.read_bytes().replace(b"a\nb\nc", b"a\nb\nx")
+    )  # its checksum is wrong now
+    got = cli("run", model, "-i", image, "--top", 1)
+    assert got.code == 0
+    assert "the labels 'labels.txt' packed in" in got.err and "cannot be read" in got.err
+
+
 def test_run_json_is_all_of_stdout(cli: Cli, image: Path) -> None:
     got = cli("run", FLOAT, "-i", f"image={image}", "--json", "--top", 1, "--repeat", 2)
     scores = got.json["outputs"]["scores"]

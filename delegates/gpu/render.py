@@ -40,7 +40,6 @@ _COMPUTED = {
     DType.INT64: "i64",
     DType.UINT64: "u64",
 }
-TAKEN = frozenset(_STORED)
 _BFLOAT16 = """
 DEVICE u16 to_bfloat16(f32 v)
 {
