@@ -2,123 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import numpy as np
-
-from ._convolution import scaling, weight_values
-from ._lower import check, f32, refuse, types, values
-from ._quant import float_activation_range
-from ._scaling import Scaling
+from . import _convolution_float_lower as floats
+from . import _convolution_int8_lower as integers
+from ._convolution import scaling
+from ._convolution_parts import POINT, Scale, claimed, direct, direct_depthwise, stored_weights
 from ._window import Window
-from .api import NodeSpec, TensorSpec
-from .device import Capability, Kernel, Lowered
-from .types import Array, DType
+from .api import NodeSpec
+from .device import Capability, Lowered
 
-_C_TYPES = {DType.FLOAT32: "f32", DType.INT8: "i8", DType.UINT8: "u8"}
-# of one pixel: what FULLY_CONNECTED slides over
-POINT = Window((1, 1), (1, 1), (1, 1), (1, 1), (0, 0), (1, 1))
-
-
-Scale = Callable[..., Scaling]
-
-
-class _Parts:
-    """What all forms share: weights as [units, taps, depth], constants, macros.
-
-    `fold`: the zero point of the input is taken out with the bias, not at each product.
-    """
-
-    def __init__(
-        self,
-        node: NodeSpec,
-        capability: Capability,
-        window: Window,
-        weights: Array,
-        fold: bool,
-        scale: Scale = scaling,
-    ) -> None:
-        x, y = node.input(0), node.outputs[0]
-        units = weights.shape[0]
-        bias = node.optional(2)
-        stored = None if bias is None else values(bias).reshape(-1)
-        activation = node.options.fused_activation_function
-        self.integer = not x.dtype.is_float
-        self.uses: tuple[str, ...] = ("fixed",) if self.integer else ("arithmetic",)
-        self.constants: list[Array]
-        if self.integer:
-            sums = weights.reshape(units, -1).sum(axis=1) if fold else np.zeros(units)
-            s = scale(node, x, node.input(1), sums, stored, units)
-            if s.wide:
-                refuse("QUANT", f"{x.dtype.label} of this scaling", "8 bits")
-            if s.rounded is not None and not capability.fp64:
-                refuse("DEVICE", f"{node.op} on integers on {capability.name}", "float64")
-            if (np.abs(s.offset) >= 1 << 31).any():
-                refuse("QUANT", "a bias beyond 32 bits", "smaller ones")
-            self.constants = [a.astype(np.int32) for a in (s.offset, s.q, s.shift)]
-            product = "multiply_quantized((v) + BIAS[n], BIAS1[n], BIAS2[n])"
-            if s.rounded is not None:
-                self.constants[1:] = [np.ascontiguousarray(s.rounded, np.float64)]
-                product = "round_product((v) + BIAS[n], BIAS1[n])"
-                self.uses = ("fixed", "fixed64")
-            finish = f"clamp_to((i64){product} + {s.zero}, {s.low}, {s.high})"
-            weights = weights.astype(np.int8 if np.abs(weights).max(initial=0) < 128 else np.int16)
-        else:
-            low, high = float_activation_range(activation)
-            constant = np.zeros(units, np.float32) if stored is None else stored
-            self.constants = [constant.astype(np.float32)]
-            finish = "(v) + BIAS[n]"
-            if activation != "NONE":
-                finish = f"clamp_f32({finish}, {f32(low)}, {f32(high)})"
-        self.weights = weights
-        self.finish = finish
-        self.zero = x.zero_point if self.integer else 0
-        width = {"int8": "i8", "int16": "i16", "float32": "f32"}[str(weights.dtype)]
-        out = y.size // max(units, 1)
-        self.defines: dict[str, object] = {
-            "M": out,
-            "N": units,
-            "XT": _C_TYPES[x.dtype],
-            "WT": width,
-            "ACC": "i32" if self.integer else "f32",
-            "INTEGER": int(self.integer),
-            **dict(zip(("H", "W"), window.size, strict=True)),
-            **dict(zip(("KH", "KW"), window.kernel, strict=True)),
-            **dict(zip(("SH", "SW"), window.stride, strict=True)),
-            **dict(zip(("DH", "DW"), window.dilation, strict=True)),
-            **dict(zip(("PT", "PL"), window.before, strict=True)),
-            **dict(zip(("OH", "OW"), window.out, strict=True)),
-        }
-
-    def kernel(
-        self, file: str, reads: list[int | Array], grid: tuple[int, ...], **more: object
-    ) -> Lowered:
-        first = len(reads)
-        names = ("BIAS", "BIAS1", "BIAS2")
-        places = {n: f"IN{first + i}" for i, n in enumerate(names[: len(self.constants)])}
-        finish = self.finish
-        for name in reversed(list(places)):
-            finish = finish.replace(f"{name}[", f"{places[name]}[")
-        defines = {**self.defines, **more, "FINISH(n, v)": f"({finish})"}
-        reads += self.constants
-        return Lowered([Kernel(file, tuple(reads), grid, defines, uses=self.uses)])
-
-
-def _claimed(node: NodeSpec, capability: Capability) -> tuple[TensorSpec, TensorSpec]:
-    check(node, capability)
-    x, weights = node.input(0), node.input(1)
-    types(node, x, *_C_TYPES)
-    types(node, node.outputs[0], x.dtype)
-    if x.dtype.is_float and not weights.dtype.is_float:
-        refuse("QUANT", f"{weights.dtype.label} weights for floats", "float32 weights")
-    types(node, weights, *((x.dtype,) if x.dtype.is_float else (DType.INT8, DType.UINT8)))
-    return x, weights
-
-
-def _stored(weights: TensorSpec) -> Array:
-    """Weights less their zero point."""
-    raw = values(weights)
-    return raw if weights.dtype.is_float else weight_values(weights, raw)
+__all__ = ["POINT", "lower_convolution", "lower_depthwise"]
 
 
 def lower_convolution(
@@ -129,63 +21,23 @@ def lower_convolution(
     scale: Scale = scaling,
 ) -> Lowered:
     """Of weights [units, …, depth] and an input of `channels`."""
-    _, spec = _claimed(node, capability)
-    weights = _stored(spec)
-    units, depth = weights.shape[0], weights.shape[-1]
-    weights = weights.reshape(units, -1, depth)
-    if capability.kind == "cpu" and depth == channels:
-        return _blocked(
-            node, capability, _Parts(node, capability, window, weights, True, scale), window
-        )
-    parts = _Parts(node, capability, window, weights, False, scale)
-    packed = np.ascontiguousarray(parts.weights.transpose(1, 2, 0))
-    grid = (units, int(str(parts.defines["M"])))
-    more = {"C": channels, "GROUPS": channels // depth, "ZERO": parts.zero}
-    return parts.kernel("conv_direct", [0, packed], grid, **more)
-
-
-def _blocked(node: NodeSpec, capability: Capability, parts: _Parts, window: Window) -> Lowered:
-    units, taps, depth = parts.weights.shape
-    rows = node.outputs[0].size // max(units, 1)
-    lanes = 16 if capability.vector_width >= 8 else 8
-    vectors = 2 if units > lanes else 1
-    block = lanes * vectors
-    height = _height(rows, 12 if vectors == 2 else 14)
-    blocks = -(-units // block)
-    packed = np.zeros((blocks * block, taps * depth), parts.weights.dtype)
-    packed[:units] = parts.weights.reshape(units, -1)
-    packed = packed.reshape(blocks, block, -1).transpose(0, 2, 1).copy()
-    padding = np.full(depth, parts.zero, node.input(0).dtype.numpy)
-    return parts.kernel(
-        "conv_cpu",
-        [0, packed, padding],
-        (blocks, -(-rows // height)),
-        C=depth,
-        MR=height,
-        NV=vectors,
-        VW=lanes,
-        PADS=int(window.pads),
-        **{"EACH_ROW(F)": " ".join(f"F({i})" for i in range(height))},
-    )
-
-
-def _height(rows: int, most: int) -> int:
-    """Rows of a tile: few tiles, little of the last one idle, weights loaded seldom."""
-    return min(range(1, most + 1), key=lambda r: (-(-rows // r) * (r + 2), -r))
+    x, spec = claimed(node, capability)
+    weights = stored_weights(spec)
+    weights = weights.reshape(weights.shape[0], -1, weights.shape[-1])
+    if capability.kind == "gpu":
+        return direct(node, capability, window, weights, channels, scale)
+    if x.dtype.is_float:
+        return floats.convolution(node, capability, window, weights, channels)
+    return integers.convolution(node, capability, window, weights, channels, scale)
 
 
 def lower_depthwise(node: NodeSpec, capability: Capability, window: Window) -> Lowered:
-    x, spec = _claimed(node, capability)
-    stored = _stored(spec)[0]
-    units, channels = stored.shape[-1], x.shape[3]
-    weights = stored.reshape(-1, units).T[:, :, None]
-    parts = _Parts(node, capability, window, weights, False)
-    packed = np.ascontiguousarray(parts.weights[:, :, 0].T)
-    cpu = capability.kind == "cpu"
-    wide = cpu and units == channels
-    lanes = next(w for w in (16, 8, 4, 2, 1) if units % w == 0) if wide else 1
-    rows = node.outputs[0].size // max(units, 1)
-    pixels = window.out[1] if cpu else 1
-    more = {"C": channels, "MULTIPLIER": units // channels, "ZERO": parts.zero}
-    grid = (units // lanes, -(-rows // max(pixels, 1)))
-    return parts.kernel("depthwise", [0, packed], grid, **more, VW=lanes, PIXELS=pixels)
+    """Of weights [1, height, width, units]."""
+    x, spec = claimed(node, capability)
+    stored = stored_weights(spec)[0]
+    weights = stored.reshape(-1, stored.shape[-1]).T
+    if capability.kind == "gpu":
+        return direct_depthwise(node, capability, window, weights)
+    if x.dtype.is_float:
+        return floats.depthwise(node, capability, window, weights)
+    return integers.depthwise(node, capability, window, weights)
