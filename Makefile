@@ -44,4 +44,5 @@ $(VENV)/dev.stamp: pyproject.toml $(VENV)/venv.stamp
 
 $(VENV)/devices.stamp: pyproject.toml $(VENV)/venv.stamp
 	$(PIP) install -q -e '.[devices]'
+	tools/install_pocl.sh
 	touch $@

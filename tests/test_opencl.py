@@ -14,7 +14,9 @@ from devices import NAMES, device, prepare_loader
 
 from litedelegate import Interpreter, ModelBuilder, Unavailable
 from litedelegate.delegates.opencl import OpenCLDelegate
-from litedelegate.delegates.opencl.find import VARIABLE, find
+from litedelegate.delegates.opencl import delegate as delegate_module
+from litedelegate.delegates.opencl.device import OpenCLDevice
+from litedelegate.delegates.opencl.find import VARIABLE, matching
 from litedelegate.kernels.device import MACROS, TYPES
 from litedelegate.kernels.types import Array
 
@@ -155,10 +157,30 @@ def test_no_such_device(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pyopencl")
     prepare_loader()
     with pytest.raises(Unavailable, match="no OpenCL device fits device 'Voodoo'; there are 0: "):
-        find("Voodoo")
+        matching("Voodoo")
     monkeypatch.setenv(VARIABLE, "99")
     with pytest.raises(Unavailable, match=f"fits {VARIABLE} '99'"):
-        find()
+        matching()
+
+
+def test_a_driver_whose_compiler_fails_is_stepped_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    good = device("opencl-intel").device
+    tried: list[Any] = []
+
+    def open_one(candidate: Any, programs: Any) -> OpenCLDevice:
+        tried.append(candidate)
+        if len(tried) == 1:
+            raise Unavailable("unknown target CPU")
+        return OpenCLDevice(candidate, programs)
+
+    monkeypatch.setattr(delegate_module, "OpenCLDevice", open_one)
+    monkeypatch.setattr(delegate_module, "matching", lambda wanted: [good, good])
+    assert OpenCLDelegate("EPYC").device.device == good
+    assert len(tried) == 2
+    monkeypatch.setattr(delegate_module, "matching", lambda wanted: [good])
+    tried.clear()
+    with pytest.raises(Unavailable, match="unknown target CPU"):
+        OpenCLDelegate("EPYC")
 
 
 def test_pyopencl_is_imported_when_first_used() -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from ...kernels.api import Run
@@ -14,22 +15,25 @@ from ...kernels.types import Array
 from ...runtime.delegate import BuildError, Unavailable
 from ..gpu.cache import ProgramCache
 from ..gpu.device import Launch
-from .find import find, library
+from .find import library
 
 # a driver can be there and its compiler not know the CPU
 _TRIVIAL = "kernel void k(global int* p) { *p = 1; }"
-# what PoCL's compiler takes, and only on a machine with the instruction
+# what PoCL's compiler takes where it knows that the CPU has the instruction ...
 _DOT4 = """kernel void k(global int16* p, int a)
 { *p = __builtin_ia32_vpdpbusd512(*p, (int16)(a), *p); }"""
+# ... and where it takes the CPU for an older one
+_DOT4_ASSEMBLER = """kernel void k(global int16* p, int a)
+{ int16 c = *p; __asm__("vpdpbusd %2, %1, %0" : "+v"(c) : "v"((int16)(a)), "v"(*p)); *p = c; }"""
 
 
 class OpenCLDevice:
     """One OpenCL device, with a context and an in-order queue."""
 
-    def __init__(self, device: Any = None, cache: ProgramCache | None = None) -> None:
-        """`device`: a `pyopencl.Device`, an index or a part of a name; see `find`."""
+    def __init__(self, device: Any, cache: ProgramCache | None = None) -> None:
+        """`device`: a `pyopencl.Device`. Unavailable where its compiler does not work."""
         self._cl = cl = library()
-        self.device = device if isinstance(device, cl.Device) else find(device)
+        self.device = device
         self.cache = cache if cache is not None else ProgramCache()
         self._context = cl.Context([self.device])
         self._queue = cl.CommandQueue(self._context)
@@ -38,19 +42,29 @@ class OpenCLDevice:
         if fault:
             raise Unavailable(f"{self.name} does not build even an empty kernel: {fault}")
         self.prelude = files(__package__).joinpath("prelude.h").read_text("utf-8")
-        self.capability = self._read_capability()
+        dot4 = self._dot4()
+        self.capability = self._read_capability(bool(dot4))
         # an a * b + c may be contracted; never fast-relaxed-math, with which x != x is false
         self._options = ["-cl-mad-enable"]
         if self.device.single_fp_config & cl.device_fp_config.CORRECTLY_ROUNDED_DIVIDE_SQRT:
             self._options.append("-cl-fp32-correctly-rounded-divide-sqrt")
-        if self.capability.dot4:
-            self._options.append("-DHAS_DOT4")
+        self._options += dot4
 
     @property
     def name(self) -> str:
         return f"{self.device.name.strip()} ({self.device.platform.name.strip()})"
 
-    def _read_capability(self) -> Capability:
+    def _dot4(self) -> list[str]:
+        """Options for the compiler with which `DOT4_U8I8` is there; none where it is not."""
+        if not self.device.type & self._cl.device_type.CPU:
+            return []
+        if not self._fault(_DOT4):
+            return ["-DHAS_DOT4"]
+        if "avx512_vnni" in _cpu_flags() and not self._fault(_DOT4_ASSEMBLER):
+            return ["-DHAS_DOT4", "-DDOT4_ASSEMBLER"]
+        return []
+
+    def _read_capability(self, dot4: bool) -> Capability:
         d, cl = self.device, self._cl
         cpu = bool(d.type & cl.device_type.CPU)
         extensions = d.extensions.split()
@@ -61,7 +75,7 @@ class OpenCLDevice:
             vector_width=max(1, d.native_vector_width_float),
             fp16="cl_khr_fp16" in extensions,
             fp64="cl_khr_fp64" in extensions,
-            dot4=cpu and not self._fault(_DOT4),
+            dot4=dot4,
             local_memory=d.local_mem_size,
             work_group=d.max_work_group_size,
         )
@@ -157,6 +171,16 @@ class OpenCLDevice:
 
     def synchronise(self) -> None:
         self._queue.finish()
+
+
+@cache
+def _cpu_flags() -> frozenset[str]:
+    """What Linux says that the CPU has; nothing on other systems."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return frozenset()
+    return frozenset(next((x for x in lines if x.startswith("flags")), "").split())
 
 
 def _log(error: Exception) -> str:

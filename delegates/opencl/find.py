@@ -53,9 +53,9 @@ def _no_driver() -> str:
     )
 
 
-def find(wanted: str | int | None = None) -> Any:
-    """The device of that index or name in `devices()`; without one, that of the environment's
-    LITEDELEGATE_OPENCL_DEVICE, else the first.
+def matching(wanted: str | int | None = None) -> list[Any]:
+    """The devices of that index or name in `devices()`; without one, of that in the environment's
+    LITEDELEGATE_OPENCL_DEVICE, else all.
 
     A name is any part of the device's or its driver's name, in any case. Unavailable where no
     device fits: the text lists those that there are.
@@ -65,14 +65,14 @@ def find(wanted: str | int | None = None) -> Any:
         wanted, source = os.environ.get(VARIABLE) or None, VARIABLE
     found = devices()
     if wanted is None:
-        return found[0]
+        return found
     if str(wanted).isdecimal():
-        if int(wanted) < len(found):
-            return found[int(wanted)]
+        fitting = found[int(wanted) : int(wanted) + 1]
     else:
-        for device in found:
-            if str(wanted).lower() in f"{device.name} {device.platform.name}".lower():
-                return device
+        part = str(wanted).lower()
+        fitting = [d for d in found if part in f"{d.name} {d.platform.name}".lower()]
+    if fitting:
+        return fitting
     there = "; ".join(
         f"{i}: {d.name.strip()} ({d.platform.name.strip()})" for i, d in enumerate(found)
     )

@@ -66,6 +66,13 @@ typedef double f64;
 #define VLOAD(W, p) PASTE(vload, W)(0, p)
 #define VSTORE(W, v, p) PASTE(vstore, W)(v, 0, p)
 #define VCONVERT(type, W, v) PASTE(convert_, VEC(type, W))(v)
-#ifdef HAS_DOT4
+#ifdef DOT4_ASSEMBLER
+static inline int16 dot4_u8i8(int16 c, int16 a, int16 b)
+{
+    __asm__("vpdpbusd %2, %1, %0" : "+v"(c) : "v"(a), "v"(b));
+    return c;
+}
+#define DOT4_U8I8(c, a, b) dot4_u8i8(c, (int16)(a), b)
+#elif defined(HAS_DOT4)
 #define DOT4_U8I8(c, a, b) __builtin_ia32_vpdpbusd512(c, (int16)(a), b)
 #endif
