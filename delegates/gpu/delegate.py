@@ -54,15 +54,17 @@ class _PlanKernel(Kernel):
             for node in partition.nodes
         ]
         self._partition = partition
+        # variables, which are inputs too, are given back as they are left
+        self._leaving = [*partition.outputs, *partition.variables]
         inputs = [t.index for t in partition.inputs]
-        self._plan = Plan(device, items, inputs, [t.index for t in partition.outputs], fuse)
+        self._plan = Plan(device, items, inputs, [t.index for t in self._leaving], fuse)
         self.launches = self._plan.kernels
         self._inputs: Mapping[int, Array] = {}
         self._outputs: Mapping[int, Array] = {}
 
     def attach(self) -> None:
         self._inputs = {t.index: _array(t) for t in self._partition.inputs}
-        self._outputs = {t.index: _array(t) for t in self._partition.outputs}
+        self._outputs = {t.index: _array(t) for t in self._leaving}
 
     def invoke(self) -> None:
         self._plan.run(self._inputs, self._outputs)

@@ -55,9 +55,8 @@ class Fused:
         """Texts of the faults, and the item of each."""
         parts = zip((self.first, *self.rest), self.items, strict=True)
         return [
-            (fault.text, item)
+            (fault if isinstance(fault, str) else fault.text, item)
             for part, item in parts
-            if isinstance(part, Mapped)
             for fault in part.step.faults
         ]
 
@@ -114,6 +113,11 @@ class Fuser:
             operand = Operand(key, dtype, shape)
             ins.append(operand)
             outs.append(operand)
+        ins += outs[: len(item.outputs)]
+        for i in lowered.state:
+            variable = ins[i]
+            assert variable is not None
+            outs.append(variable)
         return [(self._step(s, ins, outs), number) for s in lowered.steps]
 
     def _view(self, number: int, item: Item, view: int) -> list[tuple[Mapped | Bodied, int]]:
@@ -185,6 +189,9 @@ class Fuser:
 
     def _host(self, step: Mapped) -> int | None:
         """The kernel on whose values `step` can be evaluated."""
+        if step.output.key in self._given:
+            # others may still have to read what the variable held
+            return None
         if step.step.strides is not None and self._writers[step.output.key] > 1:
             # with others it fills a tensor, in an order that must stay
             return None
@@ -199,7 +206,7 @@ class Fuser:
                 and self._writers[operand.key] == 1
                 and self._readers[operand.key] == 1
                 and len(kernel.rest) < _LONGEST
-                and (isinstance(last, Bodied) or last.step.strides is None)
+                and _stores_values(last)
             )
             if joined and self._reads_in_step(step, operand.key, host):
                 return host
@@ -216,6 +223,11 @@ class Fuser:
             elif self._made_by.get(operand.key, -1) >= host:
                 return False
         return all(self._made_by.get(t.key, -1) < host and t.key != key for t in step.tables)
+
+
+def _stores_values(part: Mapped | Bodied) -> bool:
+    """Whether it stores each element once, in order of the flat index."""
+    return not part.step.raw if isinstance(part, Bodied) else part.step.strides is None
 
 
 def _dtype_of(array: Array) -> DType:

@@ -316,6 +316,11 @@ KERNEL void KERNEL_NAME(PARAMETERS)
     ) -> tuple[str, tuple[int, ...], tuple[int, ...] | None]:
         step = first.step
         macros = dict(step.defines)
+        for k in range(len(step.faults)):
+            self.status = True
+            macros[f"FAULT{k}"] = f"RAISE(status + {next(self.slots)})"
+        if step.raw:
+            macros["OUT"] = self.pointer(first.output, written=True)
         for k, operand in enumerate(first.reads):
             macros[f"IN{k}"] = self.pointer(operand)
             macros[f"LOAD{k}(at)"] = self.load(operand, "(at)")

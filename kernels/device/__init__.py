@@ -155,9 +155,9 @@ class Kernel:
 
     In it `KERNEL_NAME(…)` opens the kernel; `IN0` … are pointers to the operands in `reads`, and
     `LOAD0(i)` … their element i as a value; `STORE(i, value)` stores element i of the output, each
-    exactly once. `defines` are the shapes, tiles and choices, as macros. `result` is the type of
-    the values that it stores, where that is not the output's; `store` makes one of the other:
-    an expression of the value `$0`, the flat index `#`, and tables as in `Map`.
+    exactly once. `defines` are the shapes, tiles and choices, as macros. `FAULT0` … mark the
+    `faults`, what the step raises. A body that is `raw` may use `OUT`, a pointer to the output, to
+    read what it has written; nothing is evaluated before its stores.
     """
 
     file: str
@@ -167,6 +167,8 @@ class Kernel:
     uses: tuple[str, ...] = ()
     output: int = 0
     group: tuple[int, ...] | None = None
+    faults: tuple[str, ...] = ()
+    raw: bool = False
 
 
 Step = Map | Kernel
@@ -178,12 +180,14 @@ class Lowered:
     input `view`.
 
     `Step.output` beyond the node's outputs names `scratch`, tensors of (shape, type) that live for
-    the node; a step reads scratch i as input `len(node.inputs) + i`.
+    the node, and beyond these the inputs `state`, variables that the node leaves changed. A step
+    reads scratch i as input `len(node.inputs) + i`, and behind all scratch the outputs.
     """
 
     steps: Sequence[Step] = ()
     view: int | None = None
     scratch: Sequence[tuple[tuple[int, ...], DType]] = ()
+    state: Sequence[int] = ()
 
 
 @cache
