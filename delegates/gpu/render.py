@@ -50,6 +50,8 @@ DEVICE u16 to_bfloat16(f32 v)
 }
 """
 
+_OPENING = re.compile(r"(KERNEL_NAME\(PARAMETERS\)\s*\{)")
+
 
 def computed(dtype: DType) -> str:
     """C type in which values of `dtype` are computed."""
@@ -150,6 +152,9 @@ class _Writer:
         if self.status:
             parameters += ", GLOBAL i32* status"
         source = body.replace("PARAMETERS", parameters)
+        if group is None:
+            ends = ", ".join(str(n) for n in (*grid, 1, 1)[:3])
+            body = _OPENING.sub(rf"\1\n    IN_GRID({ends})", body)
         args = tuple(key for key, _ in self.pointers)
         return Text(source, args, grid, group, tuple(self.uses), self.status)
 

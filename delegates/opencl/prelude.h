@@ -25,6 +25,7 @@ typedef double f64;
 #define GID2 ((i32)get_global_id(2))
 #define LID0 ((i32)get_local_id(0))
 #define LID1 ((i32)get_local_id(1))
+#define IN_GRID(x, y, z)
 
 #define LOAD_HALF(p, i) vload_half((i), (CONST_ARG half*)(p))
 #define STORE_HALF(p, i, v) vstore_half_rte((f32)(v), (i), (GLOBAL half*)(p))

@@ -37,6 +37,8 @@ MACROS: Mapping[str, str] = {
     "GID2": "position in the grid, dimension 2",
     "LID0": "position in the work-group, dimension 0",
     "LID1": "position in the work-group, dimension 1",
+    "IN_GRID": "IN_GRID(x, y, z): leaves work-items beyond the grid, where it is made of whole "
+    "groups; written by the delegate, as the first line of kernels without a group",
     "LOAD_HALF": "LOAD_HALF(pointer, i): float16 number i as f32",
     "STORE_HALF": "STORE_HALF(pointer, i, value): f32 to float16, to nearest even",
     "AS_F32": "the f32 of 32 bits (u32)",
