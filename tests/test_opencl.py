@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from devices import NAMES, device, prepare_loader
+from devices import NAMES, device
 
 from litedelegate import Interpreter, ModelBuilder, Unavailable
 from litedelegate.delegates.opencl import OpenCLDelegate
@@ -155,7 +155,6 @@ def test_no_pyopencl(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_no_such_device(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pyopencl")
-    prepare_loader()
     with pytest.raises(Unavailable, match="no OpenCL device fits device 'Voodoo'; there are 0: "):
         matching("Voodoo")
     monkeypatch.setenv(VARIABLE, "99")

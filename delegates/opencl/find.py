@@ -2,26 +2,64 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from pathlib import Path
 from typing import Any
 
 from ...runtime.delegate import Unavailable
 
 VARIABLE = "LITEDELEGATE_OPENCL_DEVICE"
 _ICD_FOLDER = "/etc/OpenCL/vendors"
+_FOLDER_VARIABLE = "OCL_ICD_VENDORS"
+# what Intel's driver needs of its own folder, which is on no search path, in this order
+_INTEL_NEEDS = ("libintlc.so.5", "libirng.so", "libimf.so", "libsvml.so")
 
 
 def library() -> Any:
     """The module `pyopencl`. Unavailable where it is not installed or does not load."""
-    try:
-        import pyopencl
-    except ImportError as e:
-        raise Unavailable(
-            f"the OpenCL delegate needs PyOpenCL, which does not load here ({e}): "
-            "pip install 'litedelegate[opencl]', or 'litedelegate[cpu]', which brings a driver "
-            "for the CPU along"
-        ) from e
+    first = "pyopencl" not in sys.modules
+    with _drivers_of_pip() if first else nullcontext():
+        try:
+            import pyopencl
+        except ImportError as e:
+            raise Unavailable(
+                f"the OpenCL delegate needs PyOpenCL, which does not load here ({e}): "
+                "pip install 'litedelegate[opencl]', or 'litedelegate[cpu]', which brings a "
+                "driver for the CPU along"
+            ) from e
+        if first:  # the loader reads its environment now, once
+            with suppress(pyopencl.Error):
+                pyopencl.get_platforms()
     return pyopencl
+
+
+@contextmanager
+def _drivers_of_pip() -> Iterator[None]:
+    """Shows the loader Intel's runtime for CPUs where pip installed it: in no folder that it looks
+    into. What the user says in the environment stands.
+    """
+    lib = Path(sys.prefix, "lib")
+    driver = lib / "libintelocl.so"
+    if not driver.exists() or _FOLDER_VARIABLE in os.environ:
+        yield
+        return
+    with suppress(OSError):  # a driver that does not load is none
+        for name in _INTEL_NEEDS:
+            ctypes.CDLL(str(lib / name), ctypes.RTLD_GLOBAL)
+    with tempfile.TemporaryDirectory(prefix="litedelegate-") as folder:
+        Path(folder, "intel.icd").write_text(f"{driver}\n")
+        for other in Path(_ICD_FOLDER).glob("*.icd"):
+            Path(folder, other.name).write_text(other.read_text())
+        os.environ[_FOLDER_VARIABLE] = folder
+        try:
+            yield
+        finally:
+            del os.environ[_FOLDER_VARIABLE]
 
 
 def devices() -> list[Any]:
@@ -45,8 +83,8 @@ def devices() -> list[Any]:
 
 
 def _no_driver() -> str:
-    folder = os.environ.get("OCL_ICD_VENDORS")
-    where = f"OCL_ICD_VENDORS={folder}" if folder else f"{_ICD_FOLDER} and beside PyOpenCL"
+    folder = os.environ.get(_FOLDER_VARIABLE)
+    where = f"{_FOLDER_VARIABLE}={folder}" if folder else f"{_ICD_FOLDER} and beside PyOpenCL"
     return (
         f"there is no OpenCL device: drivers (*.icd files) were looked for in {where}. Install the "
         "driver of your device, or pip install 'litedelegate[cpu]' for one on the CPU (PoCL)."
