@@ -1,0 +1,235 @@
+"""CuPy as a `Device`: one GPU and one stream of it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+
+from ...kernels.api import Run
+from ...kernels.device import Capability
+from ...kernels.types import Array
+from ...runtime.delegate import BuildError, Unavailable
+from ..gpu.cache import ProgramCache
+from ..gpu.device import Launch
+from .compiler import Compiler
+from .find import device_name, find, library
+from .recording import Recording
+
+Allocator = Callable[[int], Any]
+
+_THREADS = 128  # in a block, where the kernel does not say
+_MOST_THREADS = 1024
+_MOST_BLOCKS = 65535  # along y and z
+
+
+class CUDADevice:
+    """One GPU.
+
+    * `device`: a number or a part of a name; see `find`.
+    * `stream`: where all work goes: a CuPy or torch stream, whatever has `__cuda_stream__`, or the
+      address of a `cudaStream_t`. Without one, a stream of its own that does not wait for the
+      default stream.
+    * `allocator`: nbytes -> CuPy's `MemoryPointer`; without one, CuPy's current allocator.
+    * `graphs`: launches are captured into CUDA graphs and replayed.
+    """
+
+    alignment = 256  # what cudaMalloc promises
+
+    def __init__(
+        self,
+        device: str | int | None = None,
+        cache: ProgramCache | None = None,
+        stream: Any = None,
+        allocator: Allocator | None = None,
+        graphs: bool = True,
+        cupy: Any = None,
+    ) -> None:
+        """`cupy`: the module, by default the one that is installed."""
+        self.cupy = cupy if cupy is not None else library()
+        self.index = find(self.cupy, device)
+        self.cache = cache if cache is not None else ProgramCache()
+        self.graphs = graphs
+        self.unrecorded: list[str] = []  # why launches could not be captured
+        cuda = self.cupy.cuda
+        self._device = cuda.Device(self.index)
+        self._runtime = cuda.runtime
+        self._lock = threading.Lock()
+        # staging memory that is in use until the stream has passed, and what it is copied to
+        self._pending: list[tuple[Any, Array | None]] = []
+        self._modules: list[Any] = []
+        try:
+            with self._device:
+                self.stream = _stream(cuda, stream)
+                self.compiler = Compiler(
+                    self.cupy, str(self._device.compute_capability), self.cache
+                )
+                self._driver = f"driver {self._runtime.driverGetVersion()}"
+                self.capability = self._read_capability()
+        except Unavailable:
+            raise
+        except Exception as e:
+            raise Unavailable(
+                f"{device_name(self.cupy, self.index)} is there and cannot be used: "
+                f"{type(e).__name__}: {e}"
+            ) from e
+        self._allocator = allocator if allocator is not None else cuda.alloc
+        self.prelude = files(__package__).joinpath("prelude.h").read_text("utf-8")
+
+    @property
+    def name(self) -> str:
+        return f"{device_name(self.cupy, self.index)} (CUDA {self.index})"
+
+    def _read_capability(self) -> Capability:
+        found = self._device.attributes
+        return Capability(
+            name=f"sm_{self._device.compute_capability}",
+            kind="gpu",
+            compute_units=found["MultiProcessorCount"],
+            fp16=True,
+            fp64=True,
+            subgroup=found["WarpSize"],
+            dot4=True,
+            local_memory=found["MaxSharedMemoryPerBlock"],
+            work_group=found["MaxThreadsPerBlock"],
+            api="cuda",
+        )
+
+    def current(self) -> ExitStack:
+        """While open, the device and the stream are CuPy's current ones."""
+        stack = ExitStack()
+        stack.enter_context(self._device)
+        stack.enter_context(self.stream)
+        return stack
+
+    # -- memory
+
+    def allocate(self, nbytes: int) -> Any:
+        try:
+            # CuPy's pool keeps freed memory for the stream that is current when it is allocated
+            with self.current():
+                return self._allocator(nbytes)
+        except Exception as e:
+            raise MemoryError(f"{self.name} has no {nbytes:,} bytes: {e}") from e
+
+    def view(self, buffer: Any, offset: int, nbytes: int) -> Any:
+        return buffer + offset
+
+    def upload(self, buffer: Any, array: Array) -> None:
+        """By way of pinned memory, which the copy reads while this thread goes on."""
+        staging, raw = self._staging(array.nbytes)
+        raw[:] = array.reshape(-1).view(np.uint8)
+        with self._device:
+            self._runtime.memcpyAsync(
+                buffer.ptr,
+                staging.ptr,
+                array.nbytes,
+                self._runtime.memcpyHostToDevice,
+                self.stream.ptr,
+            )
+        with self._lock:
+            self._pending.append((staging, None))
+
+    def download(self, buffer: Any, array: Array) -> None:
+        staging, _ = self._staging(array.nbytes)
+        with self._device:
+            self._runtime.memcpyAsync(
+                staging.ptr,
+                buffer.ptr,
+                array.nbytes,
+                self._runtime.memcpyDeviceToHost,
+                self.stream.ptr,
+            )
+        with self._lock:
+            self._pending.append((staging, array))
+
+    def _staging(self, nbytes: int) -> tuple[Any, Array]:
+        """Pinned memory out of CuPy's pool, and an array of its bytes."""
+        with self._device:
+            staging = self.cupy.cuda.alloc_pinned_memory(nbytes)
+        return staging, np.frombuffer(staging, np.uint8, nbytes)
+
+    # -- programs
+
+    def build(self, source: str, names: Sequence[str]) -> Mapping[str, Any]:
+        binary = self.compiler.binary(f"{self.prelude}\n{source}", self._driver)
+        module = self.cupy.cuda.Module()
+        try:
+            with self._device:
+                module.load(binary)
+                return {name: module.get_function(name) for name in names}
+        except Exception as e:
+            raise BuildError(f"{self.name} does not load the kernels: {e}") from e
+
+    # -- running
+
+    def record(self, launches: Sequence[Launch]) -> Run:
+        calls = []
+        for launch in launches:
+            grid, block = blocks(launch.grid, launch.group)
+            calls.append((launch.kernel, grid, block, launch.args))
+        return Recording(self, calls)
+
+    def synchronise(self) -> None:
+        # whoever waits copies for all: another thread's copies are done when this one leaves
+        with self._lock:
+            pending, self._pending = self._pending, []
+            with self._device:
+                self.stream.synchronize()
+            for staging, array in pending:
+                if array is not None:
+                    raw = np.frombuffer(staging, np.uint8, array.nbytes)
+                    array.reshape(-1).view(np.uint8)[:] = raw
+
+
+def blocks(
+    grid: Sequence[int], group: Sequence[int] | None
+) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+    """CUDA's grid and block for a grid of work-items. BuildError where it is more than CUDA takes.
+
+    Without a `group` the last blocks reach beyond the grid; the kernels' IN_GRID sees to that.
+    """
+    x, y, z = (*grid, 1, 1)[:3]
+    if group is not None:
+        bx, by, bz = (*group, 1, 1)[:3]
+        if x % bx or y % by or z % bz:
+            raise BuildError(f"a grid of {tuple(grid)} is not whole groups of {tuple(group)}")
+    else:
+        bx = min(_power(x), 32 if y * z > 1 else _THREADS)
+        by = min(_power(y), _THREADS // bx)
+        bz = min(_power(z), _THREADS // (bx * by), 64)
+        while -(-y // by) > _MOST_BLOCKS and by < _MOST_THREADS:
+            by *= 2
+        while bx * by * bz > _MOST_THREADS:
+            bx, bz = (bx // 2, bz) if bx > 1 else (bx, bz // 2)
+    counts = -(-x // bx), -(-y // by), -(-z // bz)
+    threads = bx * by * bz
+    if max(counts[1:]) > _MOST_BLOCKS or counts[0] >= 1 << 31 or threads > _MOST_THREADS:
+        raise BuildError(f"got a grid of {tuple(grid)} work-items; CUDA has no room for that many")
+    return counts, (bx, by, bz)
+
+
+def _power(n: int) -> int:
+    """The least power of two that is not less than n."""
+    return 1 << max(n - 1, 0).bit_length()
+
+
+def _stream(cuda: Any, given: Any) -> Any:
+    """A stream object of CuPy for what the user gave."""
+    if given is None:
+        return cuda.Stream(non_blocking=True)
+    if hasattr(given, "ptr"):  # CuPy's
+        return given
+    if hasattr(given, "__cuda_stream__") and hasattr(cuda.Stream, "from_external"):
+        return cuda.Stream.from_external(given)
+    address = getattr(given, "cuda_stream", given)  # torch's before the protocol
+    if not isinstance(address, int):
+        raise Unavailable(
+            f"got stream={given!r}; takes a stream of CuPy or torch, an object with "
+            "__cuda_stream__, or the address of a cudaStream_t"
+        )
+    return cuda.ExternalStream(address)

@@ -1,0 +1,65 @@
+"""Launches that are made again and again: once one by one, then as a CUDA graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .device import CUDADevice
+
+# kernel, grid, block, arguments
+Call = tuple[Any, tuple[int, int, int], tuple[int, int, int], tuple[Any, ...]]
+
+
+class Recording:
+    """Enqueues all calls, in order, each time it is called.
+
+    The first time launches them one by one, which also has the driver load the kernels: it does so
+    on first use, and must not within a capture. The second time captures. Where that fails, they
+    are launched one by one for good, and `device.unrecorded` has the reason.
+    """
+
+    def __init__(self, device: CUDADevice, calls: Sequence[Call]) -> None:
+        self._device = device
+        self._calls = calls
+        self._graph: Any = None
+        self._warm = False
+        self._capture = device.graphs and len(calls) > 1
+
+    def __call__(self) -> None:
+        with self._device.current():
+            if self._graph is None and self._warm and self._capture:
+                self._graph = self._captured()
+            if self._graph is not None:
+                self._graph.launch(self._device.stream)
+                return
+            self._launch()
+            self._warm = True
+
+    def _launch(self) -> None:
+        stream = self._device.stream
+        for kernel, grid, block, args in self._calls:
+            kernel(grid, block, args, stream=stream)
+
+    def _captured(self) -> Any:
+        """The graph, or None where it cannot be had."""
+        stream = self._device.stream
+        try:
+            stream.begin_capture()
+        except Exception as e:  # the default stream, or one that is capturing already
+            self._give_up(e)
+            return None
+        try:
+            self._launch()
+        except Exception as e:
+            self._give_up(e)
+        try:
+            graph = stream.end_capture()  # whatever happened: else the stream stays in capture
+        except Exception as e:
+            self._give_up(e)
+        return graph if self._capture else None
+
+    def _give_up(self, error: Exception) -> None:
+        self._capture = False
+        self._device.unrecorded.append(f"{type(error).__name__}: {error}")
