@@ -38,6 +38,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..kernels.api import Node, Registration, Shape, Tensor, TensorSpec
+from .pending import Pending
 
 if TYPE_CHECKING:
     from .cost import CostProfile
@@ -144,6 +145,15 @@ class Kernel:
         taken off, state is put back, and the whole invoke is run again without it.
         """
         raise NotImplementedError
+
+    def invoke_async(self) -> Pending | None:
+        """Starts what `invoke` does and comes back; its errors may come here or from `wait`.
+
+        Called for a plan that is nothing but this kernel, when the user asked for an asynchronous
+        invoke. Until `wait` has returned nobody touches inputs and outputs. None, by default: it
+        cannot, and is invoked on another thread instead.
+        """
+        return None
 
     def free(self) -> None:
         """Lets go of what the kernel holds. Nothing, by default."""
