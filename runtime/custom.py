@@ -9,29 +9,45 @@ from typing import Any, overload
 
 import numpy as np
 
-from ..kernels.api import Context, Node, OpError, Registration, Shape, Tensor
+from ..kernels.api import Context, Node, NodeSpec, OpError, Registration, Shape, Tensor
+from ..kernels.device import Capability, Kernel, Lowered, Map
 from ..kernels.types import Array
 
 Function = Callable[..., Any]
 ShapeRule = Callable[..., Any] | str | None
+Lower = Callable[..., Lowered | Map | Kernel] | None
 
 
 class CustomOp:
     """A function that is also a custom op; `registration` is what resolvers take."""
 
-    def __init__(self, function: Function, name: str, shape: ShapeRule = None) -> None:
+    def __init__(
+        self, function: Function, name: str, shape: ShapeRule = None, lower: Lower = None
+    ) -> None:
         if isinstance(shape, str) and shape != "same":
             raise ValueError(f"shape is 'same', a function or None, not {shape!r}")
         self.function = function
         self.name = name
         self.shape = shape
+        self.lower = lower
         self.registration = Registration(
-            name=name, init=_init, prepare=self._prepare, invoke=self._invoke, custom=True
+            name=name,
+            init=_init,
+            prepare=self._prepare,
+            invoke=self._invoke,
+            lower=None if lower is None else self._lower,
+            custom=True,
         )
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.function(*args, **kwargs)
+
+    def _lower(self, node: NodeSpec, capability: Capability) -> Any:
+        assert self.lower is not None
+        keywords = _keywords(self.function, node, node.options)
+        found = self.lower(node, capability, **keywords)
+        return Lowered([found]) if isinstance(found, Map | Kernel) else found
 
     def _prepare(self, context: Context, node: Node) -> None:
         state: _State = node.user_data
@@ -154,7 +170,7 @@ def _argument(tensor: Tensor | None) -> Array | None:
     return array
 
 
-def _keywords(function: Function, node: Node, options: Any) -> dict[str, Any]:
+def _keywords(function: Function, node: Node | NodeSpec, options: Any) -> dict[str, Any]:
     """The options that the function takes, from a FlexBuffer map; `options` is the bytes
     themselves.
     """
@@ -193,7 +209,7 @@ def _keywords(function: Function, node: Node, options: Any) -> dict[str, Any]:
     return found
 
 
-def _values(node: Node, options: Any, *, needed: bool) -> dict[str, Any]:
+def _values(node: Node | NodeSpec, options: Any, *, needed: bool) -> dict[str, Any]:
     """The options by name; OpError where they have none and a name is needed."""
     try:
         values = options.flexbuffer()
@@ -250,10 +266,10 @@ def _parameters(
 def custom_op(name: Function, /) -> CustomOp: ...
 @overload
 def custom_op(
-    name: str | None = None, /, *, shape: ShapeRule = None
+    name: str | None = None, /, *, shape: ShapeRule = None, lower: Lower = None
 ) -> Callable[[Function], CustomOp]: ...
 def custom_op(
-    name: str | Function | None = None, /, *, shape: ShapeRule = None
+    name: str | Function | None = None, /, *, shape: ShapeRule = None, lower: Lower = None
 ) -> CustomOp | Callable[[Function], CustomOp]:
     """Makes a custom op of a function on numpy arrays.
 
@@ -272,12 +288,16 @@ def custom_op(
     `shape`: "same" (as input 0), or a function of the input shapes and the options that gives the
     output's shape (a list of shapes for several). None: what the model declares, as long as no
     input is resized; else each result's own. The name is the function's where none is given.
+
+    `lower(node, capability, **options)`: the op's form for devices, as `kernels.device` has it (one
+    `Map` or `Kernel` will do): with it the op does not split a delegate's part of the graph. The
+    options are those that the function is given.
     """
     if callable(name):
         return CustomOp(name, name.__name__)
 
     def decorate(function: Function) -> CustomOp:
-        return CustomOp(function, name or function.__name__, shape)
+        return CustomOp(function, name or function.__name__, shape, lower)
 
     return decorate
 

@@ -87,11 +87,14 @@ class Unavailable(RuntimeError):
 
 
 class BuildError(RuntimeError):
-    """For `build`: this partition cannot be built. `nodes` are to blame; by default all of it."""
+    """For `build`: this partition cannot be built.
 
-    def __init__(self, text: str, nodes: Sequence[int] = ()) -> None:
+    `nodes` are to blame, each, in a mapping, with a text of its own; by default all of it.
+    """
+
+    def __init__(self, text: str, nodes: Sequence[int] | Mapping[int, str] = ()) -> None:
         super().__init__(text)
-        self.nodes = tuple(nodes)
+        self.nodes = dict(nodes) if isinstance(nodes, Mapping) else dict.fromkeys(nodes, text)
 
 
 @dataclass(eq=False)

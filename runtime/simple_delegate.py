@@ -153,8 +153,8 @@ class SimpleDelegate(Delegate):
                 f"{self.name}: a partition is built unfused, for the fused form gave {error}"
             )
             return set()
-        blamed = error.nodes if isinstance(error, BuildError) else ()
+        blamed = error.nodes if isinstance(error, BuildError) else {}
         nodes = set(blamed) & set(partition.indices) or set(partition.indices)
         for i in sorted(nodes):
-            context.refuse(i, "BUILD_FAILED", f"{type(error).__name__}: {error}")
+            context.refuse(i, "BUILD_FAILED", f"{type(error).__name__}: {blamed.get(i, error)}")
         return nodes

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -33,14 +35,22 @@ def test_both_forms(atan: ModuleType, form: str) -> None:
     np.testing.assert_allclose(interpreter.run({"x": atan.X})["y"], Y, rtol=2e-7)
 
 
-def test_it_runs(root: Path) -> None:
+@pytest.mark.parametrize("compiler", [False, True])
+def test_it_runs(root: Path, compiler: bool) -> None:
+    if compiler and shutil.which("cc") is None:
+        pytest.skip("no C compiler (cc) on PATH")
+    path = os.environ["PATH"] if compiler else ""
     run = subprocess.run(
         [sys.executable, str(root / "examples" / "atan.py")],
         capture_output=True,
         text=True,
         check=True,
-        env={"PYTHONPATH": str(root / "src"), "PATH": ""},
+        env={"PYTHONPATH": str(root / "src"), "PATH": path, "LITEDELEGATE_CACHE": ""},
     )
     assert "Encountered unresolved custom op: Atan." in run.stdout
-    assert run.stdout.count("y = [-1.4288993") == 2
+    before, _, after = run.stdout.partition("in C:")
+    in_c, _, devices = after.partition("on opencl:")
+    assert before.count("y = [-1.4288993") == 2
+    assert ("y = [-1.4288993" if compiler else "no C compiler") in in_c
+    assert devices.count("y = [-1.4288993") == devices.count("0 on the cpu")
     assert run.stdout.count("free: 1.0") == 1

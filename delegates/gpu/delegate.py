@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ...kernels.api import Node, Registration, Tensor, Unsupported
-from ...kernels.device import Lowered
+from ...kernels.device import Capability, Lowered, sources
 from ...kernels.types import Array
 from ...runtime.delegate import Kernel, Partition
 from ...runtime.simple_delegate import SimpleDelegate
 from .device import Device
+from .dry import DryDevice
 from .fuse import Item
 from .plan import Plan
 
@@ -31,6 +32,8 @@ class GpuDelegate(SimpleDelegate):
         if registration.infer is not None and None in registration.infer(spec):
             raise Unsupported("DYNAMIC", "got an output whose shape depends on values")
         lowered: Lowered = registration.lower(spec, self.device.capability)
+        if registration.custom:
+            _check(lowered, node, self.device.capability)
         return lowered
 
     def build(self, partition: Partition) -> Kernel:
@@ -44,15 +47,7 @@ class _PlanKernel(Kernel):
     """A partition as a `Plan`."""
 
     def __init__(self, device: Device, partition: Partition, fuse: bool) -> None:
-        items = [
-            Item(
-                node.spec,
-                [-1 if t is None else t.index for t in node.inputs],
-                [t.index for t in node.outputs],
-                partition.claims[node.index],
-            )
-            for node in partition.nodes
-        ]
+        items = [_item(node, partition.claims[node.index]) for node in partition.nodes]
         self._partition = partition
         # variables, which are inputs too, are given back as they are left
         self._leaving = [*partition.outputs, *partition.variables]
@@ -68,6 +63,31 @@ class _PlanKernel(Kernel):
 
     def invoke(self) -> None:
         self._plan.run(self._inputs, self._outputs)
+
+
+def _item(node: Node, lowered: Lowered) -> Item:
+    return Item(
+        node.spec,
+        [-1 if t is None else t.index for t in node.inputs],
+        [t.index for t in node.outputs],
+        lowered,
+    )
+
+
+def _check(lowered: Lowered, node: Node, capability: Capability) -> None:
+    """`Unsupported` where what an op from outside gives is for another API, or makes no plan:
+    the fault of this node, which must not cost its neighbours.
+    """
+    if not isinstance(lowered, Lowered):
+        text = f"got {type(lowered).__name__} from `lower`; takes a Lowered"
+        raise Unsupported("BUILD_FAILED", text)
+    for source in sources(lowered):
+        if source.api not in ("", capability.api):
+            text = f"got text for {source.api} alone; this device takes {capability.api}"
+            raise Unsupported("DEVICE", text)
+    inputs = [t.index for t in node.inputs if t is not None and t.spec.const is None]
+    outputs = [t.index for t in node.outputs]
+    Plan(DryDevice(capability), [_item(node, lowered)], inputs, outputs)
 
 
 def _array(tensor: Tensor) -> Array:

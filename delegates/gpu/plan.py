@@ -10,10 +10,12 @@ import numpy as np
 
 from ...kernels.api import OpError, TensorSpec
 from ...kernels.types import Array, DType
+from ...runtime.delegate import BuildError
 from ...runtime.memory import Block, plan
+from .blame import blame, build
 from .device import Device, Launch
 from .fuse import Fuser, Item
-from .render import Text, program, render
+from .render import Text, render
 
 
 class Plan:
@@ -55,8 +57,26 @@ class Plan:
         todo = [t for t, f in zip(texts, fuser.kernels, strict=True) if math.prod(f.output.shape)]
         built: Mapping[str, Any] = {}
         if todo:
-            built = device.build(program(todo), list(dict.fromkeys(t.name for t in todo)))
+            try:
+                built = build(device, todo)
+            except BuildError as e:
+                if fuse:  # unfused, each kernel is one node's
+                    raise
+                raise self._blame(todo, texts, fuser, e) from e
         self._replay = device.record([self._launch(t, built) for t in todo])
+
+    def _blame(
+        self, todo: Sequence[Text], texts: Sequence[Text], fuser: Fuser, error: BuildError
+    ) -> BuildError:
+        """`error` with the nodes whose kernels do not build, and what the compiler says of each."""
+        guilty = blame(self._device, todo, error)
+        nodes = {
+            self._nodes[i].index: str(guilty[text.name])
+            for text, fused in zip(texts, fuser.kernels, strict=True)
+            for i in fused.items
+            if text.name in guilty
+        }
+        return BuildError(str(error), nodes)
 
     def _launch(self, text: Text, built: Mapping[str, Any]) -> Launch:
         args = [self._buffers[key] for key in text.args]

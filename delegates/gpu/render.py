@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ...kernels.device import Capability, Kernel, Map, text
+from ...kernels.device import Capability, Kernel, Map, Source, text
 from ...kernels.types import DType
 
 Strides = tuple[int, ...]
@@ -95,8 +95,9 @@ class Text:
     args: tuple[int, ...]
     grid: tuple[int, ...]
     group: tuple[int, ...] | None
-    uses: tuple[str, ...]
+    uses: tuple[str | Source, ...]
     status: bool
+    brought: bool  # whether an op brought text of its own along
     name: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -127,7 +128,7 @@ class _Writer:
         self.slots = iter(slots)
         self.status = False
         self.pointers: dict[tuple[int, bool], tuple[str, DType]] = {}
-        self.uses: dict[str, None] = {}
+        self.uses: dict[str | Source, None] = {}
         self.count = 0
 
     def pointer(self, operand: Operand, written: bool = False) -> str:
@@ -151,12 +152,14 @@ class _Writer:
         )
         if self.status:
             parameters += ", GLOBAL i32* status"
-        source = body.replace("PARAMETERS", parameters)
         if group is None:
             ends = ", ".join(str(n) for n in (*grid, 1, 1)[:3])
             body = _OPENING.sub(rf"\1\n    IN_GRID({ends})", body)
+        source = body.replace("PARAMETERS", parameters)
         args = tuple(key for key, _ in self.pointers)
-        return Text(source, args, grid, group, tuple(self.uses), self.status)
+        parts = [*self.uses, first.step.file if isinstance(first, Bodied) else None]
+        brought = any(isinstance(p, Source) for p in parts)
+        return Text(source, args, grid, group, tuple(self.uses), self.status, brought)
 
     # -- values
 
@@ -339,8 +342,12 @@ KERNEL void KERNEL_NAME(PARAMETERS)
             f"const {c_type} out_ = {stored}; {lines} }} while (0)"
         )
         opened = "".join(f"#define {k} {v}\n" for k, v in macros.items())
-        closed = "".join(f"#undef {k.partition('(')[0]}\n" for k in macros)
-        return f"{opened}{text(step.file)}{closed}", step.grid, step.group
+        body = text(step.file)
+        names = [k.partition("(")[0] for k in macros]
+        if isinstance(step.file, Source):
+            names += re.findall(r"^\s*#\s*define\s+(\w+)", body, re.M)
+        closed = "".join(f"#undef {name}\n" for name in dict.fromkeys(names))
+        return f"{opened}{body}{closed}", step.grid, step.group
 
 
 def _substitute(expression: str, names: Sequence[str], tables: Sequence[str], index: str) -> str:

@@ -91,6 +91,7 @@ class Capability:
     dot4: bool = False
     local_memory: int = 0  # bytes
     work_group: int = 256
+    api: str = "opencl"  # or "cuda": whose compiler reads the text
 
 
 # for dry runs: what `lower` would say on a device that is not there
@@ -101,7 +102,7 @@ PROFILES: Mapping[str, Capability] = {
         Capability("intel-cpu", "cpu", 2, 16, fp16=True, fp64=True, local_memory=1 << 18),
         Capability("opencl-gpu", "gpu", 16, 1, fp16=True, local_memory=1 << 15),
         *(
-            Capability(f"sm_{n}", "gpu", units, 1, True, True, 32, True, 48 << 10, 1024)
+            Capability(f"sm_{n}", "gpu", units, 1, True, True, 32, True, 48 << 10, 1024, "cuda")
             for n, units in ((75, 40), (80, 108), (86, 84), (89, 128), (90, 132), (100, 148))
         ),
     )
@@ -122,6 +123,19 @@ class Read:
     offset: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A text that an op brings along, where ours are named: `Kernel.file`, and `uses`.
+
+    It is written on `MACROS`, for all backends, or, with `api` "opencl" or "cuda", in that language
+    alone; a delegate of the other one refuses the node. Functions share one name space with those
+    of other ops: begin their names with the op's. A body's own `#define`s end with it.
+    """
+
+    text: str
+    api: str = ""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Fault:
     """What a step raises when `condition` is true of any element."""
@@ -137,13 +151,13 @@ class Map:
     `$0`, `$1` … are the values of `reads`; `@0`, `@1` … are pointers to `tables`, constants that
     the expression indexes (or inputs, by number); `#` is the flat index. The value goes to the
     element of `output` with the same index, or where `strides` and `offset` say. `uses` names the
-    texts in `kernels/device` whose functions occur.
+    texts in `kernels/device` whose functions occur, or holds them (`Source`).
     """
 
     expression: str = "$0"
     reads: tuple[Read, ...] = (Read(0),)
     tables: tuple[int | Array, ...] = ()
-    uses: tuple[str, ...] = ()
+    uses: tuple[str | Source, ...] = ()
     faults: tuple[Fault, ...] = ()
     output: int = 0
     shape: tuple[int, ...] | None = None
@@ -153,7 +167,8 @@ class Map:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kernel:
-    """A body, the text `file`.c, run once for each point of `grid` (fastest dimension first).
+    """A body, the text `file`.c or a `Source`, run once for each point of `grid` (fastest dimension
+    first).
 
     In it `KERNEL_NAME(…)` opens the kernel; `IN0` … are pointers to the operands in `reads`, and
     `LOAD0(i)` … their element i as a value; `STORE(i, value)` stores element i of the output, each
@@ -162,11 +177,11 @@ class Kernel:
     read what it has written; nothing is evaluated before its stores.
     """
 
-    file: str
+    file: str | Source
     reads: tuple[int | Array, ...]
     grid: tuple[int, ...]
     defines: Mapping[str, object] = field(default_factory=dict)
-    uses: tuple[str, ...] = ()
+    uses: tuple[str | Source, ...] = ()
     output: int = 0
     group: tuple[int, ...] | None = None
     faults: tuple[str, ...] = ()
@@ -192,7 +207,16 @@ class Lowered:
     state: Sequence[int] = ()
 
 
+def sources(lowered: Lowered) -> list[Source]:
+    """The texts that the op brought along."""
+    given: list[str | Source] = [u for step in lowered.steps for u in step.uses]
+    given += [step.file for step in lowered.steps if isinstance(step, Kernel)]
+    return [g for g in given if isinstance(g, Source)]
+
+
 @cache
-def text(name: str) -> str:
-    """The text `name`.c of this folder."""
+def text(name: str | Source) -> str:
+    """The text `name`.c of this folder, or the one that is given."""
+    if isinstance(name, Source):
+        return f"{name.text}\n"
     return files(__package__).joinpath(f"{name}.c").read_text("utf-8")

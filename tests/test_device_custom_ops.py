@@ -1,0 +1,240 @@
+"""Custom ops that bring their own form for devices: they do not split the graph."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from devices import NAMES, device
+
+from litedelegate import (
+    Delegate,
+    DelegateError,
+    Interpreter,
+    ModelBuilder,
+    NodeSpec,
+    Registration,
+    custom_op,
+)
+from litedelegate.delegates.gpu.dry_delegate import DryDelegate
+from litedelegate.delegates.opencl import OpenCLDelegate
+from litedelegate.kernels.device import PROFILES, Capability, Kernel, Lowered, Map, Read, Source
+from litedelegate.runtime.coverage import Coverage
+
+Lower = Callable[..., Any]
+X = np.array([[-8, 0.5, 2], [2.2, 201, -0.25]], np.float32)
+
+
+@pytest.fixture(params=list(NAMES))
+def delegate(request: pytest.FixtureRequest, tmp_path: Path) -> OpenCLDelegate:
+    found = device(request.param)
+    return OpenCLDelegate(found.device.platform.name.strip(), cache=tmp_path)
+
+
+@pytest.fixture
+def atan(root: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("atan_example", root / "examples" / "atan.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def model(*ops: str, **options: Any) -> bytes:
+    """NEG, the custom ops, EXP."""
+    b = ModelBuilder()
+    g = b.subgraph("main")
+    y = g.op("NEG", [g.input("x", X.shape)], ("neg", X.shape, "float32"))
+    for i, name in enumerate(ops):
+        y = g.custom(name, [y], (f"y{i}", X.shape, "float32"), options=options)
+    g.outputs(g.op("EXP", [y], ("y", X.shape, "float32")))
+    return b.build()
+
+
+def run(content: bytes, ops: Any, *delegates: Delegate, **options: Any) -> tuple[Any, Coverage]:
+    with Interpreter(
+        model_content=content, custom_ops=ops, delegates=delegates, **options
+    ) as interpreter:
+        got = interpreter.run({"x": X})["y"]
+        np.testing.assert_array_equal(interpreter.run({"x": X})["y"], got)
+        return got, interpreter.delegate_coverage()
+
+
+def check(content: bytes, ops: Any, *delegates: Delegate, **options: Any) -> Coverage:
+    """The same numbers as numpy alone gives."""
+    want, _ = run(content, ops)
+    got, report = run(content, ops, *delegates, **options)
+    np.testing.assert_allclose(got, want, rtol=1e-5)
+    return report
+
+
+@pytest.mark.parametrize("form", ["ATAN", "atan", "in_c"])
+def test_atan_rides_in_the_kernel_of_its_neighbours(
+    atan: ModuleType, delegate: OpenCLDelegate, form: str
+) -> None:
+    if form == "in_c" and shutil.which("cc") is None:
+        pytest.skip("no C compiler (cc) on PATH")
+    op = atan.in_c() if form == "in_c" else getattr(atan, form)
+    report = check(model("Atan", offset=1.0), {"Atan": op}, delegate, strict=True)
+    (partition,) = report.partitions
+    assert list(partition.kernels) == ["NEG+Atan+EXP"]
+
+
+def test_atan_on_devices_that_are_not_there(atan: ModuleType) -> None:
+    for name in PROFILES:
+        delegate = DryDelegate("some", name)
+        delegate.profile = None  # three nodes do not pay
+        with Interpreter(
+            model_content=model("Atan", offset=1.0),
+            custom_ops={"Atan": atan.atan},
+            delegates=[delegate],
+        ) as interpreter:
+            report = interpreter.delegate_coverage()
+            assert [n.placed_on for n in report.nodes] == ["some"] * 3, name
+
+
+# -- a body of its own
+
+REVERSED = """
+#define LAST (COLUMNS - 1)
+KERNEL void KERNEL_NAME(PARAMETERS)
+{
+    STORE(GID1 * COLUMNS + GID0, reverse_identity(LOAD0(GID1 * COLUMNS + LAST - GID0)));
+}
+"""
+HELPER = "DEVICE f32 reverse_identity(f32 x) { return x; }"
+
+
+def reversed_body(text: str, api: str = "", uses: tuple[Source, ...] = ()) -> Lower:
+    def lower(node: NodeSpec, capability: Capability) -> Kernel:
+        rows, columns = node.outputs[0].shape
+        return Kernel(Source(text, api), (0,), (columns, rows), {"COLUMNS": columns}, uses)
+
+    return lower
+
+
+def reverse(lower: Lower) -> Any:
+    @custom_op("Reverse", shape="same", lower=lower)
+    def op(x: Any) -> Any:
+        return x[:, ::-1]
+
+    return op
+
+
+def test_a_body_and_its_functions(delegate: OpenCLDelegate) -> None:
+    op = reverse(reversed_body(REVERSED, uses=(Source(HELPER),)))
+    # the second one defines LAST again: it ended with the first
+    other = reverse(reversed_body(f"{REVERSED}/* another */", uses=(Source(HELPER),)))
+    report = check(model("Reverse", "Other"), {"Reverse": op, "Other": other}, delegate)
+    assert not report.on_cpu
+    assert list(report.partitions[0].kernels) == ["NEG", "Reverse", "Other+EXP"]
+
+
+OPENCL = """
+__kernel void KERNEL_NAME(PARAMETERS)
+{
+    const int column = get_global_id(0), row = get_global_id(1);
+    STORE(row * COLUMNS + column, LOAD0(row * COLUMNS + COLUMNS - 1 - column));
+}
+"""
+
+
+def test_text_for_opencl_alone(delegate: OpenCLDelegate) -> None:
+    op = reverse(reversed_body(OPENCL, "opencl"))
+    assert not check(model("Reverse"), {"Reverse": op}, delegate).on_cpu
+
+
+def test_text_for_the_other_api_is_refused(delegate: OpenCLDelegate) -> None:
+    op = reverse(reversed_body("__global__ …", "cuda"))
+    report = check(model("Reverse"), {"Reverse": op}, delegate)
+    (node,) = report.on_cpu
+    assert [(r.code, r.text) for r in node.refusals] == [
+        ("DEVICE", "got text for cuda alone; this device takes opencl")
+    ]
+
+
+def test_a_text_can_be_chosen_by_the_api(delegate: OpenCLDelegate) -> None:
+    def lower(node: NodeSpec, capability: Capability) -> Kernel:
+        text = OPENCL if capability.api == "opencl" else "__global__ …"
+        made: Kernel = reversed_body(text, capability.api)(node, capability)
+        return made
+
+    assert not check(model("Reverse"), {"Reverse": reverse(lower)}, delegate).on_cpu
+    assert PROFILES["sm_90"].api == "cuda" and PROFILES["opencl-gpu"].api == "opencl"
+
+
+# -- errors in it: the node is refused, its neighbours are not, and the model runs
+
+
+def broken(lower: Lower, delegate: Delegate) -> str:
+    """The reason for NEG, Reverse, Reverse, EXP, of which only the second pair stays."""
+    ops = {"Reverse": reverse(reversed_body(OPENCL)), "Bad": reverse(lower)}
+    report = check(model("Reverse", "Bad", "Reverse"), ops, delegate)
+    assert [n.op for n in report.on_cpu] == ["Bad"]
+    assert len(report.partitions) == 2
+    (refusal,) = report.on_cpu[0].refusals
+    assert refusal.code == "BUILD_FAILED"
+    return refusal.text
+
+
+def test_text_that_does_not_compile(delegate: OpenCLDelegate) -> None:
+    log = broken(reversed_body(REVERSED.replace("GID1", "GID_ONE")), delegate)
+    assert "GID_ONE" in log and "does not build" in log
+
+
+def test_text_that_does_not_compile_in_an_expression(delegate: OpenCLDelegate) -> None:
+    log = broken(lambda node, capability: Map("no_such_function($0)"), delegate)
+    assert "no_such_function" in log
+
+
+@pytest.mark.parametrize(
+    ("lower", "reason"),
+    [
+        (lambda n, c: Lowered([Map("$1")]), "IndexError"),
+        (lambda n, c: Map(reads=(Read(7),)), "IndexError"),
+        (lambda n, c: "F_EXP($0)", "got str from `lower`; takes a Lowered"),
+        (lambda n, c: 1 / 0, "lower raised ZeroDivisionError"),
+        (lambda n, c: Map(uses=("no such text",)), "no such text"),
+    ],
+)
+def test_a_form_that_is_none(delegate: OpenCLDelegate, lower: Lower, reason: str) -> None:
+    assert reason in broken(lower, delegate)
+
+
+def test_two_ops_whose_functions_clash(delegate: OpenCLDelegate) -> None:
+    """Each builds alone. Neither is to blame more than the other; ours stay."""
+    ops = {
+        name: reverse(reversed_body(REVERSED, uses=(Source(text),)))
+        for name, text in (("Reverse", HELPER), ("Other", f"{HELPER} /* mine */"))
+    }
+    report = check(model("Reverse", "Other"), ops, delegate)
+    assert {n.op for n in report.on_cpu} == {"Reverse", "Other"}
+    assert all("reverse_identity" in n.refusals[0].text for n in report.on_cpu)
+    assert [n.placed_on for n in report.nodes if n.op in ("NEG", "EXP")] == ["opencl"] * 2
+
+
+def test_strict_says_what_the_compiler_said(delegate: OpenCLDelegate) -> None:
+    op = reverse(reversed_body(REVERSED.replace("GID1", "GID_ONE")))
+    with pytest.raises(DelegateError, match="GID_ONE"):
+        run(model("Reverse"), {"Reverse": op}, delegate, strict=True)
+
+
+def test_a_registration_takes_its_options_itself(delegate: OpenCLDelegate) -> None:
+    def lower(node: NodeSpec, capability: Capability) -> Lowered:
+        factor = np.array(node.options.flexbuffer()["factor"], np.float32)
+        return Lowered([Map("$0 * $1", (Read(0), Read(factor)))])
+
+    @custom_op("Scale", shape="same")
+    def scale(x: Any, *, factor: float) -> Any:
+        return x * np.float32(factor)
+
+    op: Registration = dataclasses.replace(scale.registration, lower=lower)
+    report = check(model("Scale", factor=0.25), {"Scale": op}, delegate)
+    assert list(report.partitions[0].kernels) == ["NEG+Scale+EXP"]
