@@ -1,10 +1,12 @@
 """Compares litedelegate on numpy with ai-edge-litert, model by model, on this machine.
 
     python benchmarks/compare.py [MODELS …] [--json FILE] [--markdown FILE]
+    python benchmarks/compare.py --opencl [MODELS …]
 
 MODELS are .tflite files or folders of them; without any, ../shared/models beside this repository if
 it is there, else the examples' models. Every ratio comes from one process in which the contestants
-take turns, round by round. Times and memory of a first use come from a process of their own. See
+take turns, round by round. Times and memory of a first use come from a process of their own. With
+--opencl, the OpenCL delegate on a CPU, by two drivers, against the peer's default delegate. See
 README.md beside this file.
 """
 
@@ -17,7 +19,8 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -77,8 +80,9 @@ def import_seconds(module: str, env: dict[str, str]) -> float:
 
 def measure(model: Path, args: argparse.Namespace, env: dict[str, str]) -> Row:
     row: Row = {"model": model.stem, "bytes": model.stat().st_size}
-    row["steady"] = child([MEASURE, "steady", model, args.seconds], env, args.timeout)
-    if not args.steady_only:
+    kind = ["opencl"] if args.opencl else []
+    row["steady"] = child([MEASURE, "steady", model, args.seconds, *kind], env, args.timeout)
+    if not args.steady_only and not args.opencl:
         for which in ("litedelegate", "peer"):
             row[which] = child([MEASURE, "start", which, model], env, args.timeout)
     return row
@@ -187,12 +191,18 @@ def problems(row: Row) -> list[str]:
     return lines
 
 
+def facts_of_machine(info: dict[str, Any]) -> str:
+    settings = ", ".join(f"{k}={v}" for k, v in info["blas_settings"].items()) or "none"
+    return (
+        f"{info['peer']}; Python {info['python']}, numpy {info['numpy']}; {info['cpus']} CPUs "
+        f"({info['machine']}); BLAS settings in the environment: {settings}"
+    )
+
+
 def facts(info: dict[str, Any], total: dict[str, Any]) -> list[str]:
     imports = info["import_seconds"]
-    settings = ", ".join(f"{k}={v}" for k, v in info["blas_settings"].items()) or "none"
     return [
-        f"{info['peer']}; Python {info['python']}, numpy {info['numpy']}; {info['cpus']} CPUs "
-        f"({info['machine']}); BLAS settings in the environment: {settings}",
+        facts_of_machine(info),
         f"import: litedelegate {imports['litedelegate'] * 1e3:.0f} ms, "
         f"peer {imports['peer'] * 1e3:.0f} ms",
         f"geometric mean over the {len(total['counted'])} models that take the peer more than "
@@ -203,26 +213,106 @@ def facts(info: dict[str, Any], total: dict[str, Any]) -> list[str]:
     ]
 
 
-def markdown(rows: list[Row], info: dict[str, Any], total: dict[str, Any]) -> str:
-    lines = ["| " + " | ".join(COLUMNS) + " |", "|---" + "|---:" * (len(COLUMNS) - 1) + "|"]
-    lines += ["| " + " | ".join(cells(row)) + " |" for row in rows]
-    lines += ["", *(f"* {fact}" for fact in facts(info, total))]
+# -- the same for OpenCL
+
+COUNTS_ON_DEVICES_FROM_SECONDS = 2e-4
+DRIVERS = ("opencl_pocl", "opencl_intel")
+OPENCL_COLUMNS = (
+    "model", "PoCL", "Intel", "numpy", "peer", "threads", "ratio", "numpy's", "off numpy by",
+    "nodes", "work", "partitions",
+)  # fmt: skip
+
+
+def opencl_ratio(row: Row) -> float | None:
+    """Of the better driver."""
+    return min((ratios(row)[n] for n in DRIVERS if n in ratios(row)), default=None)
+
+
+def opencl_summary(rows: list[Row]) -> dict[str, Any]:
+    found = [(r, opencl_ratio(r), _default_seconds(r)) for r in rows]
+    counted = [(r, x) for r, x, s in found if x and s and s > COUNTS_ON_DEVICES_FROM_SECONDS]
+    return {
+        "counted": [r["model"] for r, _ in counted],
+        "default": geometric_mean([x for _, x in counted]),
+        **{
+            name: geometric_mean([ratios(r)[name] for r, _ in counted if name in ratios(r)])
+            for name in (*DRIVERS, "litedelegate")
+        },
+    }
+
+
+def _default_seconds(row: Row) -> float | None:
+    best = row["steady"].get("best", {}).get("default")
+    return float(row["steady"]["seconds"][best]) if best else None
+
+
+def opencl_cells(row: Row) -> list[str]:
+    steady = row["steady"]
+    seconds = steady.get("seconds", {})
+    out = [row["model"]]
+    out += [milliseconds(seconds.get(name)) for name in (*DRIVERS, "litedelegate")]
+    out.append(milliseconds(_default_seconds(row)))
+    out.append((steady.get("best", {}).get("default") or "–")[-1])
+    for value in (opencl_ratio(row), ratios(row).get("litedelegate")):
+        out.append("–" if value is None else f"{value:.2f}")
+    there = [n for n in DRIVERS if n in ratios(row)]
+    best = min(there, key=lambda n: ratios(row)[n], default="")
+    out.append(steady.get("difference", {}).get(best, "–"))
+    covered = steady.get("coverage", {}).get(best)
+    if covered is None:
+        return [*out, "–", "–", "–"]
+    return [*out, f"{covered['nodes']:.0%}", f"{covered['work']:.1%}", str(covered["partitions"])]
+
+
+def opencl_facts(info: dict[str, Any], total: dict[str, Any]) -> list[str]:
+    floors = ", ".join(f"{n}: {s * 1e6:.0f} µs" for n, s in total["floor"].items())
+    return [
+        facts_of_machine(info),
+        f"geometric mean over the {len(total['counted'])} models that take the peer more than "
+        f"0.2 ms: {total['default']:.2f} times the peer's default (the better of 1 and 2 threads) "
+        f"by the better driver; {', '.join(f'{n} {total[n]:.2f}' for n in DRIVERS)}, "
+        f"numpy {total['litedelegate']:.2f}",
+        f"floor, an invoke of one kernel on four numbers: {floors}",
+        "times in ms; nodes, work: the share that is delegated",
+    ]
+
+
+@dataclass(frozen=True)
+class Report:
+    columns: tuple[str, ...]
+    cells: Callable[[Row], list[str]]
+    ratio: Callable[[Row], float | None]
+    summary: Callable[[list[Row]], dict[str, Any]]
+    facts: Callable[[dict[str, Any], dict[str, Any]], list[str]]
+
+
+NUMPY = Report(COLUMNS, cells, lambda row: ratios(row).get("plain"), summary, facts)
+OPENCL = Report(OPENCL_COLUMNS, opencl_cells, opencl_ratio, opencl_summary, opencl_facts)
+
+
+def markdown(report: Report, rows: list[Row], info: dict[str, Any], total: dict[str, Any]) -> str:
+    columns = report.columns
+    lines = ["| " + " | ".join(columns) + " |", "|---" + "|---:" * (len(columns) - 1) + "|"]
+    lines += ["| " + " | ".join(report.cells(row)) + " |" for row in rows]
+    lines += ["", *(f"* {fact}" for fact in report.facts(info, total))]
     lines += [f"* {row['model']}: {text}" for row in rows for text in problems(row)]
     return "\n".join(lines) + "\n"
 
 
-def show(console: Console, rows: list[Row], info: dict[str, Any], total: dict[str, Any]) -> None:
+def show(
+    console: Console, report: Report, rows: list[Row], info: dict[str, Any], total: dict[str, Any]
+) -> None:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for i, name in enumerate(COLUMNS):
+    for i, name in enumerate(report.columns):
         table.add_column(name, justify="right" if i else "left", no_wrap=bool(i))
     for row in rows:
-        ratio = ratios(row).get("plain")
+        ratio = report.ratio(row)
         style = (
             None if ratio is None else "green" if ratio <= 1 else "yellow" if ratio <= 2 else "red"
         )
-        table.add_row(*cells(row), style=style)
+        table.add_row(*report.cells(row), style=style)
     console.print(table)
-    for fact in facts(info, total):
+    for fact in report.facts(info, total):
         console.print(fact, highlight=False)
     for row in rows:
         for text in problems(row):
@@ -232,6 +322,11 @@ def show(console: Console, rows: list[Row], info: dict[str, Any], total: dict[st
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("models", nargs="*", type=Path, help=".tflite files, or folders of them")
+    parser.add_argument(
+        "--opencl",
+        action="store_true",
+        help="the OpenCL delegate on a CPU against the peer's default delegate",
+    )
     parser.add_argument("--seconds", type=float, default=4, help="for the rounds of each model")
     parser.add_argument("--timeout", type=float, default=300, help="seconds a process may take")
     parser.add_argument("--steady-only", action="store_true", help="leave out first use and memory")
@@ -252,14 +347,17 @@ def main() -> None:
             bar.update(task, description=model.stem)
             rows.append(measure(model, args, env))
             bar.advance(task)
-    total = summary(rows)
+    report = OPENCL if args.opencl else NUMPY
+    total = report.summary(rows)
+    if args.opencl:
+        total["floor"] = child([MEASURE, "floor"], env, 60)
     if not console.is_terminal:
         console = Console(width=200)
-    show(console, rows, info, total)
+    show(console, report, rows, info, total)
     if args.json:
         args.json.write_text(json.dumps({"setup": info, "summary": total, "rows": rows}, indent=1))
     if args.markdown:
-        args.markdown.write_text(markdown(rows, info, total), encoding="utf-8")
+        args.markdown.write_text(markdown(report, rows, info, total), encoding="utf-8")
 
 
 if __name__ == "__main__":

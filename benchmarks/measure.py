@@ -1,7 +1,8 @@
 """Measures one model in this process and prints JSON. `compare.py` starts it.
 
 python measure.py start litedelegate|peer MODEL     load, allocate, first run, peak memory
-python measure.py steady MODEL SECONDS              all contestants in turn, round by round
+python measure.py steady MODEL SECONDS [opencl]     all contestants in turn, round by round
+python measure.py floor                             an invoke of next to nothing on each OpenCL
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -42,6 +44,14 @@ def peer(path: str, resolver: str = "BUILTIN_WITHOUT_DEFAULT_DELEGATES", threads
         )
 
 
+def opencl(driver: str, path: str | bytes) -> Any:
+    from litedelegate import Interpreter
+    from litedelegate.delegates.opencl import OpenCLDelegate
+
+    where = {"model_content": path} if isinstance(path, bytes) else {"model_path": path}
+    return Interpreter(**where, delegates=[OpenCLDelegate(driver)])
+
+
 CONTESTANTS: dict[str, Callable[[str], Any]] = {
     "litedelegate": litedelegate,
     "plain_1": lambda path: peer(path),
@@ -49,6 +59,14 @@ CONTESTANTS: dict[str, Callable[[str], Any]] = {
     "default_1": lambda path: peer(path, "AUTO"),
     "default_2": lambda path: peer(path, "AUTO", 2),
     "reference": lambda path: peer(path, "BUILTIN_REF"),
+}
+
+
+# OpenCL on a CPU by two drivers, against numpy and the peer's default delegate
+DRIVERS = {"opencl_pocl": "Portable Computing Language", "opencl_intel": "Intel(R) OpenCL"}
+OPENCL_CONTESTANTS: dict[str, Callable[[str], Any]] = {
+    **{name: partial(opencl, driver) for name, driver in DRIVERS.items()},
+    **{name: CONTESTANTS[name] for name in ("litedelegate", "default_1", "default_2")},
 }
 
 
@@ -145,12 +163,14 @@ def timed(interpreter: Any, count: int) -> float:
     return (time.perf_counter() - start) / count
 
 
-def steady(path: str, seconds: float) -> dict[str, Any]:
-    """Median time of an invoke for each contestant, and of litedelegate's ratio to each."""
+def steady(
+    path: str, seconds: float, contestants: Mapping[str, Callable[[str], Any]]
+) -> tuple[dict[str, Runner], dict[str, Any], dict[str, list[Any]]]:
+    """Runs all in turn: their times, the report so far, and what each gave."""
     runners: dict[str, Runner] = {}
     errors: dict[str, str] = {}
     firsts: dict[str, list[Any]] = {}
-    for name, make in CONTESTANTS.items():
+    for name, make in contestants.items():
         if name == "reference" and any(r.once > TOO_SLOW_FOR_REFERENCE for r in runners.values()):
             continue
         try:
@@ -179,6 +199,12 @@ def steady(path: str, seconds: float) -> dict[str, Any]:
         "ratios": {},
         "difference": {},
     }
+    return runners, result, firsts
+
+
+def against_peer(path: str, seconds: float) -> dict[str, Any]:
+    """Median time of an invoke for each contestant, and of litedelegate's ratio to each."""
+    runners, result, firsts = steady(path, seconds, CONTESTANTS)
     ours = runners.get("litedelegate")
     for label, names in {
         "plain": ("plain_1", "plain_2"),
@@ -189,12 +215,53 @@ def steady(path: str, seconds: float) -> dict[str, Any]:
         if ours is None or not present:
             continue
         best = min(present, key=lambda n: median(runners[n].times))
-        result["ratios"][label] = median(
-            a / b for a, b in zip(ours.times, runners[best].times, strict=False)
-        )
+        result["ratios"][label] = ratio(ours, runners[best])
         result["difference"][label] = difference(firsts["litedelegate"], firsts[best])
         result.setdefault("best", {})[label] = best
     return result
+
+
+def on_opencl(path: str, seconds: float) -> dict[str, Any]:
+    """The same for OpenCL against numpy and the peer's default delegate."""
+    runners, result, firsts = steady(path, seconds, OPENCL_CONTESTANTS)
+    peers = [n for n in ("default_1", "default_2") if n in runners]
+    best = min(peers, key=lambda n: median(runners[n].times), default=None)
+    result["best"] = {"default": best}
+    for name in (*DRIVERS, "litedelegate"):
+        if name not in runners:
+            continue
+        if best is not None:
+            result["ratios"][name] = ratio(runners[name], runners[best])
+        if name in DRIVERS:
+            result["difference"][name] = difference(firsts[name], firsts["litedelegate"])
+            totals = runners[name].interpreter.delegate_coverage().totals
+            result.setdefault("coverage", {})[name] = {
+                "nodes": totals.share_of_nodes,
+                "work": totals.share_of_work,
+                "partitions": totals.partitions,
+            }
+    return result
+
+
+def ratio(ours: Runner, theirs: Runner) -> float:
+    return median(a / b for a, b in zip(ours.times, theirs.times, strict=False))
+
+
+def floor() -> dict[str, float]:
+    """Seconds of an invoke of one kernel on four numbers, by driver."""
+    from litedelegate import ModelBuilder
+
+    builder = ModelBuilder()
+    graph = builder.subgraph("main")
+    graph.outputs(graph.op("NEG", [graph.input("x", (4,))], ("y", (4,), "float32")))
+    found = {}
+    for name, driver in DRIVERS.items():
+        with contextlib.suppress(Exception):  # a driver that is not there
+            interpreter = opencl(driver, builder.build())
+            interpreter.allocate_tensors()
+            timed(interpreter, 100)
+            found[name] = median(timed(interpreter, 50) for _ in range(9))
+    return found
 
 
 def start(which: str, path: str) -> dict[str, Any]:
@@ -232,7 +299,14 @@ def peak_memory() -> int:
 
 def main() -> None:
     what, *rest = sys.argv[1:]
-    result = start(*rest) if what == "start" else steady(rest[0], float(rest[1]))
+    result: Any
+    if what == "start":
+        result = start(*rest)
+    elif what == "floor":
+        result = floor()
+    else:
+        path, seconds, *kind = rest
+        result = (on_opencl if kind else against_peer)(path, float(seconds))
     print(json.dumps(result))
 
 
