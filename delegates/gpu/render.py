@@ -327,7 +327,7 @@ KERNEL void KERNEL_NAME(PARAMETERS)
         for k in range(len(step.faults)):
             self.status = True
             macros[f"FAULT{k}"] = f"RAISE(status + {next(self.slots)})"
-        if step.raw:
+        if step.raw or not rest:
             macros["OUT"] = self.pointer(first.output, written=True)
         for k, operand in enumerate(first.reads):
             macros[f"IN{k}"] = self.pointer(operand)

@@ -174,7 +174,8 @@ class Kernel:
     `LOAD0(i)` … their element i as a value; `STORE(i, value)` stores element i of the output, each
     exactly once. `defines` are the shapes, tiles and choices, as macros. `FAULT0` … mark the
     `faults`, what the step raises. A body that is `raw` may use `OUT`, a pointer to the output, to
-    read what it has written; nothing is evaluated before its stores.
+    read what it has written; nothing is evaluated before its stores. In others `OUT` is defined
+    (`#ifdef`) where no map was joined: there they may store vectors of the output's type.
     """
 
     file: str | Source
