@@ -47,8 +47,8 @@ def lower_reduction(
         "START": start,
         "COMBINE(a, v)": f"({combine})",
         "FINISH(v)": f"({finish})",
-        "BASE(i)": _place(kept, "i"),
-        "STEP(k)": _place(folded, "k"),
+        "BASE(i)": place_of(kept, "i"),
+        "STEP(k)": place_of(folded, "k"),
         "SIZE": size,
         "COUNT": count,
         "LANES": lanes,
@@ -56,7 +56,7 @@ def lower_reduction(
     return Lowered([Kernel("reduce", (0,), (size // lanes,), defines, uses=("fixed",))])
 
 
-def _place(dims: Sequence[tuple[int, int]], i: str) -> str:
+def place_of(dims: Sequence[tuple[int, int]], i: str) -> str:
     """Where flat index `i` over these (size, stride) lies."""
     terms, below = [], 1
     for size, stride in reversed(dims):

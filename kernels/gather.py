@@ -6,7 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ._lower import check
 from ._places import Places, batch_starts, strides_of, window_offsets
+from ._rows_lower import coordinates, dot, rows
 from ._shape import (
     INDEX,
     axis_of,
@@ -15,7 +17,8 @@ from ._shape import (
     like,
     size_of,
 )
-from .api import Binding, NodeSpec, OpError, Registration, Run, Shape, op, take
+from .api import Binding, NodeSpec, OpError, Registration, Run, Shape, TensorSpec, op, take
+from .device import Capability, Lowered
 from .types import Array, DType
 
 
@@ -63,6 +66,13 @@ def _checked(
     return wide, refresh
 
 
+def _out_of_bounds(axis: int, x: TensorSpec, bad: str) -> str:
+    return (
+        f"gather index out of bounds: {bad} for dimension {axis} of {x.name!r}, shape "
+        f"{list(x.shape)}; taken: 0 to {x.shape[axis] - 1}"
+    )
+
+
 def _bind_gather(b: Binding) -> Run | None:
     x, positions, y = b.xi(0), b.xi(1), b.y[0]
     axis, batch = _batch_dims(b)
@@ -70,10 +80,7 @@ def _bind_gather(b: Binding) -> Run | None:
 
     def refuse(flag: Array) -> OpError:
         bad = positions.reshape(flag.shape)[flag].reshape(-1)[0]
-        return OpError(
-            f"gather index out of bounds: {bad} for dimension {axis} of {b.input(0).name!r}, shape "
-            f"{list(x.shape)}; taken: 0 to {limit - 1}"
-        )
+        return OpError(_out_of_bounds(axis, b.input(0), str(bad)))
 
     if batch == 0 and positions.size == 1:
         slices = np.moveaxis(x, axis, 0)
@@ -112,6 +119,22 @@ def _bind_gather(b: Binding) -> Run | None:
         rows.take(row, 0, out, "clip")
 
     return run_batches
+
+
+def _lower_gather(node: NodeSpec, capability: Capability) -> Lowered:
+    check(node, capability)
+    x, positions = node.input(0), node.input(1)
+    axis, batch = _batch_dims(node)
+    each, between = size_of(positions.shape[batch:]), size_of(x.shape[batch:axis])
+    inner = size_of(x.shape[axis + 1 :])
+    limit, outer = x.shape[axis], size_of(x.shape[:axis])
+    place = (
+        f"const i64 at = LOAD1(r / {max(each * between, 1)} * {each} + r % {max(each, 1)}); "
+        f"from = (r / {max(each, 1)} * {limit} + (i32)at) * {inner}; "
+        f"if (at < 0 || at >= {limit}) {{ FAULT0; from = 0; }}"
+    )
+    fault = _out_of_bounds(axis, x, f"an index in {positions.name!r}")
+    return Lowered([rows(capability, outer * each, inner, place, (0, 1), [fault])])
 
 
 def _gather_nd(node: NodeSpec) -> list[Shape | None]:
@@ -158,6 +181,27 @@ def _bind_gather_nd(b: Binding) -> Run | None:
         rows.take(row, 0, out, "clip")
 
     return run
+
+
+def _lower_gather_nd(node: NodeSpec, capability: Capability) -> Lowered:
+    check(node, capability)
+    x, points = node.input(0), node.input(1)
+    depth = points.shape[-1]
+    inner = size_of(x.shape[depth:])
+    lines = ["from = 0;"]
+    for d in range(depth):
+        stride = size_of(x.shape[d + 1 :])
+        lines.append(f"const i64 at{d} = LOAD1(r * {depth} + {d}); from += (i32)at{d} * {stride};")
+    outside = [f"at{d} < 0 || at{d} >= {x.shape[d]}" for d in range(depth)]
+    faults = []
+    if outside:
+        lines.append(f"if ({' || '.join(outside)}) {{ FAULT0; from = 0; }}")
+        faults.append(
+            f"gather_nd index out of bounds: a row of {points.name!r} in {x.name!r}, shape "
+            f"{list(x.shape)}"
+        )
+    count = size_of(points.shape[:-1])
+    return Lowered([rows(capability, count, inner, " ".join(lines), (0, 1), faults)])
 
 
 def _places(node: NodeSpec | Binding) -> Places:
@@ -208,8 +252,39 @@ def _bind_stablehlo_gather(b: Binding) -> Run | None:
     return run
 
 
+def _lower_stablehlo_gather(node: NodeSpec, capability: Capability) -> Lowered:
+    check(node, capability)
+    x, starts, y = node.input(0), node.input(1), node.outputs[0]
+    places, sizes = _places(node), tuple(node.options.slice_sizes)
+    at = coordinates("r", y.shape)
+    batch = [at[d] for d in range(y.rank) if d not in places.window_dims]
+    # the start is vector `batch` of the indices
+    vector = strides_of(starts.shape).tolist() if starts.rank else []
+    step = vector.pop(places.index_vector_dim) if places.index_vector_dim < starts.rank else 0
+    lines = [f"const i32 start = {dot(batch, vector)}; from = 0;"]
+    strides = strides_of(x.shape).tolist()
+    for k, d in enumerate(places.index_map):
+        last = x.shape[d] - sizes[d]
+        lines.append(
+            f"from += (i32)at_least_i64(at_most_i64((i64)LOAD1(start + {k * step}), {last}), 0) "
+            f"* {strides[d]};"
+        )
+    window = [d for d in range(x.rank) if d not in places.inserted]
+    inside = dot([at[d] for d in places.window_dims], [strides[d] for d in window])
+    lines.append(f"from += {inside};")
+    kernel = rows(capability, y.size, 1, " ".join(lines), (0, 1), uses=("arithmetic",))
+    return Lowered([kernel])
+
+
 OPS: dict[str, Registration] = {
-    "GATHER": op("GATHER", _gather, _bind_gather, versions=(1, 8)),
-    "GATHER_ND": op("GATHER_ND", _gather_nd, _bind_gather_nd, versions=(1, 6)),
-    "STABLEHLO_GATHER": op("STABLEHLO_GATHER", _stablehlo_gather, _bind_stablehlo_gather),
+    "GATHER": op("GATHER", _gather, _bind_gather, versions=(1, 8), lower=_lower_gather),
+    "GATHER_ND": op(
+        "GATHER_ND", _gather_nd, _bind_gather_nd, versions=(1, 6), lower=_lower_gather_nd
+    ),
+    "STABLEHLO_GATHER": op(
+        "STABLEHLO_GATHER",
+        _stablehlo_gather,
+        _bind_stablehlo_gather,
+        lower=_lower_stablehlo_gather,
+    ),
 }

@@ -8,6 +8,9 @@ from functools import partial
 import numpy as np
 
 from ._check import COMPLEX
+from ._lower import check, indices, lanes_for
+from ._reduction_lower import place_of, sum_type
+from ._rows_lower import rows
 from ._shape import (
     INDEX,
     axis_of,
@@ -24,6 +27,7 @@ from ._shape import (
 )
 from ._widen import in_float32
 from .api import Binding, NodeSpec, OpError, Registration, Run, Shape, op, take
+from .device import Capability, Kernel, Lowered
 from .types import Array, DType, bfloat16_to_float32
 
 _FLOATS = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16, DType.FLOAT64)
@@ -233,9 +237,90 @@ def _bind_cumsum(b: Binding) -> Run | None:
     return settled(b, (1,), make)
 
 
+# -- devices
+
+
+def _lower_arg(node: NodeSpec, capability: Capability) -> Lowered:
+    check(node, capability)
+    x = node.input(0)
+    axis = axis_of(node, indices(node.input(1))[0], x.rank)
+    defines, lanes, grid = _lines(x.shape, axis, capability)
+    sign = ">" if node.op == "ARG_MAX" else "<"
+    defines |= {
+        "ACC": sum_type(x.dtype),
+        "BETTER(a, b)": f"((a) {sign} (b))",
+        "FLOATS": int(x.dtype.is_float),
+        "LANES_OF_FOUR": int(defines["STRIDE"] == 1 and x.shape[axis] >= 4 and lanes == 1),
+    }
+    return Lowered([Kernel("arg", (0,), grid, defines)])
+
+
+def _lines(
+    shape: Shape, axis: int, capability: Capability
+) -> tuple[dict[str, object], int, tuple[int, ...]]:
+    """Macros of a walk along `axis`, how many neighbouring lines go together, and the grid."""
+    inner = size_of(shape[axis + 1 :])
+    kept = [(d, size_of(shape[i + 1 :])) for i, d in enumerate(shape) if i != axis]
+    size = size_of([d for d, _ in kept])
+    lanes = lanes_for(capability, inner) if inner > 1 else 1
+    defines = {
+        "COUNT": shape[axis],
+        "STRIDE": inner,
+        "SIZE": size,
+        "LANES": lanes,
+        "BASE(i)": place_of(kept, "i"),
+    }
+    return defines, lanes, (size // lanes,)
+
+
+def _lower_top_k(node: NodeSpec, capability: Capability) -> Lowered:
+    """The places first, then the values there."""
+    check(node, capability)
+    x, y = node.input(0), node.outputs[0]
+    depth, k = x.shape[-1], y.shape[-1]
+    if not y.size:
+        return Lowered([])
+    count = y.size // k
+    by_row = capability.kind == "cpu"
+    defines = {
+        "ACC": sum_type(x.dtype),
+        "FLOATS": int(x.dtype.is_float),
+        "BY_ROW": int(by_row),
+        "DEPTH": depth,
+        "K": k,
+        "ROWS": count,
+    }
+    grid = (count if by_row else count * depth,)
+    places = Kernel("top_k", (0,), grid, defines, output=1, raw=True)
+    # outputs are read as what comes behind the inputs
+    place = f"from = r / {k} * {depth} + (i32)LOAD1(r);"
+    values = rows(capability, y.size, 1, place, (0, len(node.inputs) + 1))
+    return Lowered([places, values])
+
+
+def _lower_cumsum(node: NodeSpec, capability: Capability) -> Lowered:
+    check(node, capability)
+    x, o = node.input(0), node.options
+    axis = axis_of(node, indices(node.input(1))[0], x.rank)
+    defines, _, grid = _lines(x.shape, axis, capability)
+    kind = sum_type(x.dtype)
+    defines |= {
+        # integers wrap
+        "ACC": {"i32": "u32", "i64": "u64"}.get(kind, kind),
+        "EXCLUSIVE": int(o.exclusive),
+        "FIRST": x.shape[axis] - 1 if o.reverse else 0,
+        "BY": -1 if o.reverse else 1,
+    }
+    return Lowered([Kernel("cumsum", (0,), grid, defines)])
+
+
 OPS: dict[str, Registration] = {
-    "ARG_MAX": op("ARG_MAX", _arg, partial(_bind_arg, largest=True), versions=(1, 3)),
-    "ARG_MIN": op("ARG_MIN", _arg, partial(_bind_arg, largest=False), versions=(1, 3)),
-    "TOPK_V2": op("TOPK_V2", _top_k, _bind_top_k, versions=(1, 3)),
-    "CUMSUM": op("CUMSUM", _cumsum, in_float32(_bind_cumsum)),
+    "ARG_MAX": op(
+        "ARG_MAX", _arg, partial(_bind_arg, largest=True), versions=(1, 3), lower=_lower_arg
+    ),
+    "ARG_MIN": op(
+        "ARG_MIN", _arg, partial(_bind_arg, largest=False), versions=(1, 3), lower=_lower_arg
+    ),
+    "TOPK_V2": op("TOPK_V2", _top_k, _bind_top_k, versions=(1, 3), lower=_lower_top_k),
+    "CUMSUM": op("CUMSUM", _cumsum, in_float32(_bind_cumsum), lower=_lower_cumsum),
 }

@@ -1,0 +1,37 @@
+/* Copies COUNT rows of INNER elements: PLACE says where row r begins, `from` in the input and `to`
+   in the output. With HOLES a row whose `from` is negative holds FILL. */
+#ifndef VALUE
+#define VALUE(at) LOAD0(at)
+#define PLAIN_VALUE
+#endif
+#if HOLES
+#define ELEMENT(j) (from < 0 ? (FILL) : VALUE(from + (j)))
+#else
+#define ELEMENT(j) VALUE(from + (j))
+#endif
+
+KERNEL void KERNEL_NAME(PARAMETERS)
+{
+#if EACH == 0
+    const i32 r = GID0 / INNER, column = GID0 % INNER;
+    if (r >= COUNT)
+        return;
+    i32 from = r * INNER, to = r * INNER;
+    PLACE
+    STORE(to + column, ELEMENT(column));
+#else
+    const i32 first = GID1 * EACH, last = first + EACH < COUNT ? first + EACH : COUNT;
+    const i32 left = GID0 * WIDTH, right = left + WIDTH < INNER ? left + WIDTH : INNER;
+    for (i32 r = first; r < last; r++) {
+        i32 from = r * INNER, to = r * INNER;
+        PLACE
+        for (i32 j = left; j < right; j++)
+            STORE(to + j, ELEMENT(j));
+    }
+#endif
+}
+#undef ELEMENT
+#ifdef PLAIN_VALUE
+#undef VALUE
+#undef PLAIN_VALUE
+#endif
