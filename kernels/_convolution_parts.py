@@ -23,6 +23,19 @@ POINT = Window((1, 1), (1, 1), (1, 1), (1, 1), (0, 0), (1, 1))
 Scale = Callable[..., Scaling]
 
 
+def window_macros(window: Window) -> dict[str, object]:
+    """H and W of the input, KH and KW of the kernel, strides, dilations, padding, output."""
+    pairs = {
+        "H W": window.size,
+        "KH KW": window.kernel,
+        "SH SW": window.stride,
+        "DH DW": window.dilation,
+        "PT PL": window.before,
+        "OH OW": window.out,
+    }
+    return {k: n for names, pair in pairs.items() for k, n in zip(names.split(), pair, strict=True)}
+
+
 class Parts:
     """What all forms share: weights as [units, taps, depth], constants, macros.
 
@@ -82,12 +95,7 @@ class Parts:
             "WT": width,
             "ACC": "i32" if self.integer else "f32",
             "INTEGER": int(self.integer),
-            **dict(zip(("H", "W"), window.size, strict=True)),
-            **dict(zip(("KH", "KW"), window.kernel, strict=True)),
-            **dict(zip(("SH", "SW"), window.stride, strict=True)),
-            **dict(zip(("DH", "DW"), window.dilation, strict=True)),
-            **dict(zip(("PT", "PL"), window.before, strict=True)),
-            **dict(zip(("OH", "OW"), window.out, strict=True)),
+            **window_macros(window),
         }
 
     def kernel(

@@ -1,0 +1,97 @@
+/* Convolution of floats on a CPU: tiles of TY x TX output pixels by NV vectors of VW channels in
+   registers. Weights come in blocks of NR = NV * VW channels: [block][tap][DEPTH][channel], BIAS in
+   the same blocks. A work-item does BANDY x BANDX tiles of one image and SHARE blocks. The pixels of
+   a tile lie at constant distances in memory: in the input itself or, where windows reach outside
+   of it, in a copy with zeros around. The last tile of a row or column is moved back to the edge,
+   and stores only what the one before does not. */
+#define NR (NV * VW)
+#define SUMS VEC(f32, VW)
+#define ZERO(m, j) SUMS s##m##_##j = VLOAD(VW, BIAS + block * NR + j * VW);
+#define ROW_ZERO(m, offset) EACH_VECTOR(ZERO, m)
+#define WEIGHT(m, j) const SUMS w##j = VLOAD(VW, w + j * VW);
+#define PRODUCT(m, j) s##m##_##j = MAD(v##m, w##j, s##m##_##j);
+#define ROW_PRODUCT(m, offset) const SUMS v##m = VSPLAT(f32, VW, x[c + offset]); EACH_VECTOR(PRODUCT, m)
+#define SPILL(m, j) VSTORE(VW, s##m##_##j, sums + m * NR + j * VW);
+#define ROW_SPILL(m, offset) EACH_VECTOR(SPILL, m)
+
+KERNEL void KERNEL_NAME(PARAMETERS)
+{
+    const i32 tiles_x = (OW + TX - 1) / TX, tiles_y = (OH + TY - 1) / TY;
+    const i32 bands_x = (tiles_x + BANDX - 1) / BANDX, bands_y = (tiles_y + BANDY - 1) / BANDY;
+    const i32 band_x = GID1 % bands_x, band_y = GID1 / bands_x % bands_y;
+    const i32 n = GID1 / (bands_x * bands_y);
+    const i32 left = band_x * BANDX * TX, top = band_y * BANDY * TY;
+    const i32 right = left + BANDX * TX < OW ? left + BANDX * TX : OW;
+    const i32 bottom = top + BANDY * TY < OH ? top + BANDY * TY : OH;
+    CONST_ARG f32* image = IN0 + n * (H * W * C);
+#if PADS
+    /* the first pixels that tiles of this band see */
+    const i32 x0 = left < OW - TX ? left : OW - TX, y0 = top < OH - TY ? top : OH - TY;
+    const i32 first = x0 * SW - PL, columns = (right - 1 - x0) * SW + (KW - 1) * DW + 1;
+    const i32 rows = (bottom - 1 - y0) * SH + (KH - 1) * DH + 1;
+    f32 patch[PATCH];
+    for (i32 r = 0; r < rows; r++) {
+        const i32 y = y0 * SH - PT + r;
+        f32* to = patch + r * PITCH;
+        const i32 inside = y >= 0 && y < H, before = first < 0 ? -first : 0;
+        const i32 a = inside && before < columns ? before : columns;
+        const i32 z = a < W - first && W - first < columns ? W - first : a < W - first ? columns : a;
+        CONST_ARG f32* from = image + (y * W + first) * C;
+        for (i32 i = 0; i < a * C; i++)
+            to[i] = 0;
+        for (i32 i = a * C; i < z * C; i++)
+            to[i] = from[i];
+        for (i32 i = z * C; i < columns * C; i++)
+            to[i] = 0;
+    }
+#endif
+    const i32 end = (GID0 + 1) * SHARE < BLOCKS ? (GID0 + 1) * SHARE : BLOCKS;
+    for (i32 block = GID0 * SHARE; block < end; block++) {
+        const i32 group = block / (BLOCKS / GROUPS);
+        const i32 n0 = group * (N / GROUPS) + block % (BLOCKS / GROUPS) * NR;
+        const i32 units = (group + 1) * (N / GROUPS) - n0;
+        for (i32 ty = top; ty < bottom; ty += TY)
+            for (i32 tx = left; tx < right; tx += TX) {
+                const i32 oy = ty < OH - TY ? ty : OH - TY, ox = tx < OW - TX ? tx : OW - TX;
+                CONST_ARG f32* w = IN1 + block * (KH * KW * DEPTH * NR);
+                EACH_ROW(ROW_ZERO)
+                for (i32 ky = 0; ky < KH; ky++)
+                    for (i32 kx = 0; kx < KW * DEPTH / RUN; kx++) {
+#if PADS
+                        const f32* x = patch + ((oy - y0) * SH + ky * DH) * PITCH
+                            + ((ox - x0) * SW + kx * DW) * C + group * DEPTH;
+#else
+                        CONST_ARG f32* x = image + (oy * SH + ky * DH) * PITCH
+                            + (ox * SW + kx * DW) * C + group * DEPTH;
+#endif
+                        for (i32 c = 0; c < RUN; c++) {
+                            EACH_VECTOR(WEIGHT, 0)
+                            w += NR;
+                            EACH_ROW(ROW_PRODUCT)
+                        }
+                    }
+                f32 sums[TY * TX * NR];
+                EACH_ROW(ROW_SPILL)
+                for (i32 y = ty - oy; y < TY; y++)
+                    for (i32 x = tx - ox; x < TX; x++) {
+                        const i32 at = ((n * OH + oy + y) * OW + ox + x) * N + n0;
+                        const f32* sum = sums + (y * TX + x) * NR;
+                        if (units >= NR)
+                            for (i32 j = 0; j < NR; j++)
+                                STORE(at + j, FINISH(sum[j]));
+                        else
+                            for (i32 j = 0; j < N / GROUPS % NR; j++)
+                                STORE(at + j, FINISH(sum[j]));
+                    }
+            }
+    }
+}
+#undef NR
+#undef SUMS
+#undef ZERO
+#undef ROW_ZERO
+#undef WEIGHT
+#undef PRODUCT
+#undef ROW_PRODUCT
+#undef SPILL
+#undef ROW_SPILL
