@@ -7,8 +7,10 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
+import cupy_standin
 import pytest
 
+from litedelegate.delegates.cuda.device import CUDADevice
 from litedelegate.delegates.gpu.cache import ProgramCache
 from litedelegate.delegates.opencl.device import OpenCLDevice
 from litedelegate.delegates.opencl.find import devices
@@ -38,3 +40,25 @@ def device(backend: str) -> OpenCLDevice:
         except Unavailable as e:
             faults.append(f"{candidate.platform.version.strip()}: {e}")
     pytest.skip("; ".join(faults[bool(found) :]))
+
+
+def any_device() -> OpenCLDevice:
+    """The first of `NAMES` that is there; skips the test where none is."""
+    reasons = []
+    for backend in NAMES:
+        try:
+            return device(backend)
+        except pytest.skip.Exception as e:
+            reasons.append(str(e))
+    pytest.skip("; ".join(reasons))
+
+
+@cache
+def cuda_device(backend: str) -> CUDADevice:
+    """ "cuda": a real GPU; "cuda-standin": one of the stand-in for CuPy."""
+    if backend == "cuda-standin":
+        return CUDADevice(cache=ProgramCache(_programs()), cupy=cupy_standin.make(any_device()))
+    try:
+        return CUDADevice(cache=ProgramCache(_programs()))
+    except Unavailable as e:
+        pytest.skip(str(e))

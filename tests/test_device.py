@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 import pytest
 from cases import Case
-from devices import NAMES, device
+from devices import NAMES, cuda_device, device
 from harness import Prepared, infer
 from test_ops import ALL, GOOD, arrays, compare, node, registration
 
+from litedelegate.delegates.gpu.device import Device
 from litedelegate.delegates.gpu.fuse import Item
 from litedelegate.delegates.gpu.plan import Plan
-from litedelegate.delegates.opencl.device import OpenCLDevice
 from litedelegate.kernels.api import NodeSpec, Unsupported
 from litedelegate.kernels.device import PROFILES, Capability, Lowered
 from litedelegate.kernels.types import Array
@@ -71,7 +71,7 @@ def claim(key: str, capability: Capability) -> Claimed:
     op = registration(case)
     assert op.lower is not None
     spec = node(case)
-    data = 1 if case.op == "SPLIT" else 0
+    data = 1 if case.op in ("SPLIT", "FILL") else 0
     constant = [
         s if s is None or i == data else replace(s, const=arrays(case)[i])
         for i, s in enumerate(spec.inputs)
@@ -101,8 +101,10 @@ class Results:
 
 
 @cache
-def target(backend: str) -> OpenCLDevice:
+def target(backend: str) -> Device:
     """The device; of "…-as-gpu" one that says it is a GPU, to run what GPUs are given."""
+    if backend.startswith("cuda"):
+        return cuda_device(backend)
     name, shaped, _ = backend.partition("-as-gpu")
     found = device(name)
     if shaped:
@@ -192,9 +194,20 @@ def test_what_gpus_are_given_on_intel(key: str) -> None:
     check_case("opencl-intel-as-gpu", key)
 
 
+@pytest.mark.parametrize("key", xfails("cuda-standin"))
+def test_on_the_stand_in_of_cuda(key: str) -> None:
+    check_case("cuda-standin", key)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("key", xfails("cuda"))
+def test_on_cuda(key: str) -> None:
+    check_case("cuda", key)
+
+
 def test_lists_name_cases() -> None:
     assert set(REFUSED) <= set(KEYS)
-    for backend in NAMES:
+    for backend in (*NAMES, "cuda-standin", "cuda"):
         assert set(_failing(backend)) <= set(KEYS)
 
 
