@@ -61,6 +61,30 @@ def f32(value: float) -> str:
     return f"({v.hex()}f)"
 
 
+def literal(value: float, dtype: DType) -> str:
+    """A number of that type, as text in its compute type."""
+    if dtype is DType.FLOAT64:
+        if not math.isfinite(value):
+            return f"(f64){f32(value)}"
+        return f"((f64){float(value).hex()})"
+    if dtype.is_float:
+        return f32(value)
+    whole = int(value)
+    if dtype is DType.UINT64:
+        return (
+            f"((u64){whole}u)"
+            if whole < 1 << 32
+            else f"(((u64){whole >> 32}u << 32) | {whole & 0xFFFFFFFF}u)"
+        )
+    if dtype is DType.UINT32:
+        return f"{whole}u"
+    if dtype is DType.INT64 and not -(1 << 31) < whole < 1 << 31:
+        low = whole & 0xFFFFFFFF
+        return f"(i64)(((u64){(whole >> 32) & 0xFFFFFFFF}u << 32) | {low}u)"
+    # C has no literal of the least int32
+    return f"({whole + 1} - 1)" if whole == -(1 << 31) else f"({whole})"
+
+
 def plain(expression: str, *uses: str, reads: int = 1, faults: tuple[Fault, ...] = ()) -> Lowered:
     """One map over the first inputs, which broadcast."""
     return Lowered(

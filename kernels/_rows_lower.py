@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
+from ._lower import HALVES
 from ._reduction_lower import sum_type
 from .api import NodeSpec, TensorSpec
 from .device import Capability, Kernel, Lowered, Map, Read
@@ -121,26 +123,34 @@ def scattered(
 
 
 def combining(combine: str, dtype: DType) -> str:
-    """`put` of `scattered` that keeps `combine` of `a`, what is there, and `v`.
+    """`put` of `scattered` that keeps `combine` of `(a)`, what is there, and `(v)`.
 
-    The output holds numbers of more than 16 bits, or integers, or bools.
+    Integers wrap; halves are those of `in_float32_scratch`.
     """
     kind = sum_type(dtype)
-    text = f"const {kind} a_ = OUT[at]; const {kind} v_ = (v); OUT[at] = "
-    return f"do {{ {text}{_named(combine)}; }} while (0)"
+    wide = _WRAPPING.get(kind, kind) if "?" not in combine else kind
+    text = combine.replace("(a)", "a_").replace("(v)", "v_")
+    return (
+        f"do {{ const {wide} a_ = ({wide})OUT[at], v_ = ({wide})(v); "
+        f"OUT[at] = ({kind})({text}); }} while (0)"
+    )
 
 
-def _named(combine: str) -> str:
-    return combine.replace("(a)", "a_").replace("(v)", "v_")
+_WRAPPING = {"i32": "u32", "i64": "u64"}
 
 
-def widened(node: NodeSpec, steps: Sequence[Kernel | Map], spec: TensorSpec) -> Lowered:
-    """Steps that make output 0 of a half type: in a scratch of float32, then rounded once.
-
-    The steps write scratch 0, output number len(node.outputs).
-    """
-    last = Map(reads=(Read(len(node.inputs)),))
-    return Lowered([*steps, last], scratch=[(spec.shape, DType.FLOAT32)])
+def in_float32_scratch(node: NodeSpec, start: str, put: Kernel) -> Lowered:
+    """Fills output 0 with `start`, then runs `put`; sums of halves are rounded at the end."""
+    y = node.outputs[0]
+    if y.dtype not in HALVES:
+        return Lowered([Map(start, ()), put])
+    wide = len(node.outputs)
+    steps: list[Map | Kernel] = [
+        Map(start, (), output=wide, shape=y.shape),
+        replace(put, output=wide),
+        Map(reads=(Read(len(node.inputs)),)),
+    ]
+    return Lowered(steps, scratch=[(y.shape, DType.FLOAT32)])
 
 
 def separable(capability: Capability, tables: Sequence[Sequence[int]], x: Sequence[int]) -> Kernel:
@@ -161,16 +171,12 @@ def separable(capability: Capability, tables: Sequence[Sequence[int]], x: Sequen
     return rows(capability, math.prod(shape[:keep]), inner, place, (0, flat))
 
 
-def clamped_starts(
-    inputs: Mapping[int, TensorSpec], limits: Sequence[int], names: Mapping[int, str]
-) -> list[str]:
+def clamped_starts(specs: Sequence[TensorSpec], limits: Sequence[int], first: int) -> list[str]:
     """Texts of start indices, moved into 0 .. limit: one vector, or one scalar for each dimension.
 
-    `names`: what loads element `at` of input i, as LOAD1.
+    They are read by LOAD`first`, LOAD`first + 1` … Uses "arithmetic".
     """
-    found: list[str] = []
-    for i, spec in inputs.items():
-        found += [f"{names[i]}({k})" for k in range(spec.size)]
+    found = [f"LOAD{first + k}({i})" for k, spec in enumerate(specs) for i in range(spec.size)]
     return [
         f"(i32)at_least_i64(at_most_i64((i64){text}, {limit}), 0)"
         for text, limit in zip(found, limits, strict=True)

@@ -6,7 +6,10 @@ import numpy as np
 
 from . import _skip_gram
 from ._farmhash import fingerprint64
+from ._lower import check
+from ._rows_lower import rows
 from .api import Binding, NodeSpec, OpError, Run, Shape, op, require, take
+from .device import Capability, Lowered, Map, Read
 from .types import Array, DType
 
 _REAL = (DType.FLOAT32, DType.FLOAT16)
@@ -76,6 +79,30 @@ def _bind_lookup(b: Binding) -> Run | None:
         np.copyto(y, real.reshape(y.shape), casting="same_kind")
 
     return run
+
+
+def _lower_lookup(node: NodeSpec, capability: Capability) -> Lowered:
+    check(node, capability)
+    index, value = node.input(0), node.input(1)
+    count = value.shape[0]
+    inner = value.size // max(count, 1)
+    place = (
+        f"const i32 at = LOAD1(r); from = at * {inner}; "
+        f"if (at < 0 || at >= {count}) {{ FAULT0; from = 0; }}"
+    )
+    fault = (
+        f"Embedding Lookup: index out of bounds. Got one in {index.name!r}, and bounds are "
+        f"[0, {count - 1}]"
+    )
+    reads: list[int | Array] = [1, 0]
+    text = ""
+    if node.outputs[0].dtype is not value.dtype:
+        scale = value.quant.scale if value.quant is not None else np.zeros(1, np.float32)
+        reads.append(np.ascontiguousarray(scale.reshape(-1), np.float32))
+        # one scale for each block of each row; old files call int8 values uint8
+        block = value.size // scale.size if scale.size > 1 else max(value.size, 1)
+        text = f"(f32)(i8)LOAD0(at) * LOAD2((at) / {max(block, 1)})"
+    return Lowered([rows(capability, index.size, inner, place, reads, [fault], value=text)])
 
 
 # -- EMBEDDING_LOOKUP_SPARSE
@@ -182,6 +209,21 @@ def _bind_table(b: Binding) -> Run:
     return run
 
 
+def _lower_table(node: NodeSpec, capability: Capability) -> Lowered:
+    """The keys are sorted."""
+    check(node, capability)
+    key, value, found = node.input(1), node.input(2), node.outputs[0]
+    inner = value.size // value.shape[0]
+    search = f"sorted_place(@0, {key.size}, $0)"
+    hit = Map(f"@0[{search}] == $0", (Read(0),), (1,), ("search",), output=1)
+    place = (
+        f"const i32 key = LOAD1(r), at = sorted_place(IN2, {key.size}, key); "
+        f"from = LOAD2(at) == key ? at * {inner} : -1;"
+    )
+    lookup = rows(capability, found.shape[0], inner, place, (2, 0, 1), fill="0", uses=("search",))
+    return Lowered([lookup, hit])
+
+
 # -- LSH_PROJECTION
 
 
@@ -233,9 +275,11 @@ def _bind_lsh(b: Binding) -> Run:
 
 
 OPS = {
-    "EMBEDDING_LOOKUP": op("EMBEDDING_LOOKUP", _infer_lookup, _bind_lookup, versions=(1, 5)),
+    "EMBEDDING_LOOKUP": op(
+        "EMBEDDING_LOOKUP", _infer_lookup, _bind_lookup, versions=(1, 5), lower=_lower_lookup
+    ),
     "EMBEDDING_LOOKUP_SPARSE": op("EMBEDDING_LOOKUP_SPARSE", _infer_sparse, _bind_sparse),
-    "HASHTABLE_LOOKUP": op("HASHTABLE_LOOKUP", _infer_table, _bind_table),
+    "HASHTABLE_LOOKUP": op("HASHTABLE_LOOKUP", _infer_table, _bind_table, lower=_lower_table),
     "LSH_PROJECTION": op("LSH_PROJECTION", _infer_lsh, _bind_lsh),
     "SKIP_GRAM": op("SKIP_GRAM", _skip_gram.infer, _skip_gram.bind),
 }

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from ._check import COMPLEX, INTEGERS, gives
+from ._lower import Lower, check, checked
+from ._rows_lower import coordinates, scattered, strides_of
 from ._shape import (
     INDEX,
     copy,
@@ -21,6 +23,7 @@ from ._shape import (
 )
 from ._widen import FLOATS
 from .api import Binding, NodeSpec, OpError, Registration, Run, Shape, TensorSpec, op, take
+from .device import Capability, Lowered, Map, Read
 from .types import Array, DType, float32_to_bfloat16
 
 
@@ -207,15 +210,69 @@ def _bind_iota(b: Binding) -> Run | None:
     return copy(y, count.astype(y.dtype).reshape((-1,) + (1,) * (y.ndim - axis - 1)))
 
 
+# -- devices
+
+
+def _lower_fill(node: NodeSpec, capability: Capability) -> Lowered:
+    check(node, capability)
+    return Lowered([Map("$0", (Read(1),))])
+
+
+def _lower_one_hot(node: NodeSpec, capability: Capability) -> Lowered:
+    check(node, capability)
+    y, axis = node.outputs[0], _one_hot_axis(node)
+    strides = [0] * y.rank
+    step = 1
+    for d in reversed(range(y.rank)):
+        if d != axis:
+            strides[d] = step
+            step *= y.shape[d]
+    index = Read(0, strides=tuple(strides))
+    place = coordinates("#", y.shape)[axis]
+    return Lowered([Map(f"$0 == {place} ? $1 : $2", (index, Read(2), Read(3)))])
+
+
+def _lower_sparse_to_dense(node: NodeSpec, capability: Capability) -> Lowered:
+    check(node, capability)
+    y, points, values = node.outputs[0], node.input(0), node.input(2)
+    count = points.shape[0] if points.rank == 2 else points.size
+    lines = []
+    for d, (size, stride) in enumerate(zip(y.shape, strides_of(y.shape), strict=True)):
+        lines.append(
+            f"const i64 at{d} = LOAD1(r * {y.rank} + {d}); to += (i32)at{d} * {stride}; "
+            f"if (at{d} < 0 || at{d} >= {size}) {{ FAULT0; continue; }}"
+        )
+    fault = f"SPARSE_TO_DENSE: index in {points.name!r} is outside of the shape {list(y.shape)}"
+    # of equal indices the last one counts
+    put = scattered(
+        capability,
+        count,
+        1,
+        y.size,
+        " ".join(lines),
+        "STORE(at, v)",
+        (2, 0),
+        [fault],
+        "LOAD0(r)" if values.rank else "LOAD0(0)",
+    )
+    return Lowered([Map("$0", (Read(3),)), put])
+
+
+_zero: Lower = checked(lambda node, capability: Lowered([Map("0", ())]))
+
 OPS: dict[str, Registration] = {
-    "FILL": op("FILL", _fill, _bind_fill, versions=(1, 5)),
-    "ZEROS_LIKE": op("ZEROS_LIKE", _zeros_like, _bind_zeros_like),
+    "FILL": op("FILL", _fill, _bind_fill, versions=(1, 5), lower=_lower_fill),
+    "ZEROS_LIKE": op("ZEROS_LIKE", _zeros_like, _bind_zeros_like, lower=_zero),
     "SHAPE": op("SHAPE", _shape, _bind_shape, shape_only=True),
     "RANK": op("RANK", _rank, _bind_rank, shape_only=True),
     "RANGE": op("RANGE", _range, _bind_range, versions=(1, 2)),
-    "ONE_HOT": op("ONE_HOT", _one_hot, _bind_one_hot),
+    "ONE_HOT": op("ONE_HOT", _one_hot, _bind_one_hot, lower=_lower_one_hot),
     "SPARSE_TO_DENSE": op(
-        "SPARSE_TO_DENSE", _sparse_to_dense, _bind_sparse_to_dense, versions=(1, 3)
+        "SPARSE_TO_DENSE",
+        _sparse_to_dense,
+        _bind_sparse_to_dense,
+        versions=(1, 3),
+        lower=_lower_sparse_to_dense,
     ),
     "STABLEHLO_IOTA": op("STABLEHLO_IOTA", _iota, _bind_iota),
 }

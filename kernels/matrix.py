@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from ._lower import check, placed
 from ._shape import copies, like
 from .api import Binding, NodeSpec, OpError, Registration, Run, Shape, op
+from .device import Capability, Lowered, Map
 from .types import Array
 
 
@@ -47,7 +49,17 @@ def _bind_set_diag(b: Binding) -> Run | None:
     return copies([diagonal] if np.may_share_memory(x, y) else [(y, x), diagonal])
 
 
+def _lower_diagonal(node: NodeSpec, capability: Capability) -> Lowered:
+    """What is around the diagonal first."""
+    check(node, capability)
+    given = node.op == "MATRIX_SET_DIAG"
+    inside = placed(node.outputs[0].shape, _diagonal, int(given))
+    return Lowered([Map() if given else Map("0", ()), inside])
+
+
 OPS: dict[str, Registration] = {
-    "MATRIX_DIAG": op("MATRIX_DIAG", _diag, _bind_diag),
-    "MATRIX_SET_DIAG": op("MATRIX_SET_DIAG", _set_diag, _bind_set_diag, inplace=(0,)),
+    "MATRIX_DIAG": op("MATRIX_DIAG", _diag, _bind_diag, lower=_lower_diagonal),
+    "MATRIX_SET_DIAG": op(
+        "MATRIX_SET_DIAG", _set_diag, _bind_set_diag, inplace=(0,), lower=_lower_diagonal
+    ),
 }

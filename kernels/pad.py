@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from ._lower import check, indices, placed
+from ._lower import check, indices, layout, placed
+from ._rows_lower import separable
 from ._shape import (
     INDEX,
     copies,
@@ -19,6 +21,7 @@ from ._shape import (
     same_quantization,
     sequence,
     settled,
+    size_of,
     view,
     zero_of,
 )
@@ -156,6 +159,17 @@ def _bind_mirror_pad(b: Binding) -> Run | None:
     return settled(b, (1,), make)
 
 
+def _lower_mirror_pad(node: NodeSpec, capability: Capability) -> Lowered:
+    check(node, capability)
+    x, offset = node.input(0), _mirror_offset(node)
+    tables = []
+    for d, (before, after) in zip(x.shape, _pairs(indices(node.input(1))), strict=True):
+        low = [before - i - 1 + offset for i in range(before)]
+        high = [d - 1 - i - offset for i in range(after)]
+        tables.append([*low, *range(d), *high])
+    return Lowered([separable(capability, tables, x.shape)])
+
+
 def _stablehlo_pad(node: NodeSpec) -> list[Shape | None]:
     x, value, o = node.input(0), node.input(1), node.options
     like(node, x, value, node.outputs[0])
@@ -178,13 +192,20 @@ def _stablehlo_pad(node: NodeSpec) -> list[Shape | None]:
 
 
 def _bind_stablehlo_pad(b: Binding) -> Run | None:
-    x, y, o = b.xi(0), b.y[0], b.options
+    x, y = b.xi(0), b.y[0]
     if not y.size:
         return None
+    source, target = _meeting(x.shape, y.shape, b.options)
+    inside = view(x, source)
+    fill = copy(y, b.xi(1))
+    return sequence(fill, copy(view(y, target), inside) if inside.size else None)
+
+
+def _meeting(x: Shape, y: Shape, options: Any) -> tuple[list[slice], list[slice]]:
+    """Which elements of the input are left, and where in the output they go."""
     source, target = [], []
-    for d, size, low, gap in zip(
-        x.shape, y.shape, o.edge_padding_low, o.interior_padding, strict=True
-    ):
+    low_edges, gaps = options.edge_padding_low, options.interior_padding
+    for d, size, low, gap in zip(x, y, low_edges, gaps, strict=True):
         step = gap + 1
         # elements 0 .. d-1 go to low + i*step; keep those that fall inside
         first = max(0, -(low // step))
@@ -192,9 +213,32 @@ def _bind_stablehlo_pad(b: Binding) -> Run | None:
         source.append(slice(first, max(first, last)))
         start = low + first * step
         target.append(slice(start, start + max(0, last - first - 1) * step + 1, step))
-    inside = view(x, source)
-    fill = copy(y, b.xi(1))
-    return sequence(fill, copy(view(y, target), inside) if inside.size else None)
+    return source, target
+
+
+def _lower_stablehlo_pad(node: NodeSpec, capability: Capability) -> Lowered:
+    check(node, capability)
+    x, y = node.input(0).shape, node.outputs[0].shape
+    source, target = _meeting(x, y, node.options)
+    return Lowered(_filled(x, y, source, target))
+
+
+def _lower_dilate(node: NodeSpec, capability: Capability) -> Lowered:
+    check(node, capability)
+    x, y = node.input(0).shape, node.outputs[0].shape
+    steps = [slice(None, None, f) for f in indices(node.input(1))]
+    return Lowered(_filled(x, y, [slice(None)] * len(x), steps, 2))
+
+
+def _filled(
+    x: Shape, y: Shape, source: list[slice], target: list[slice], value: int = 1
+) -> list[Map]:
+    """Input `value` everywhere, then a part of input 0 to a part of the output."""
+    shape, read = layout(x, lambda a: view(a, source))
+    _, place = layout(y, lambda a: view(a, target))
+    part = Map("$0", (read,), shape=shape, strides=place.strides, offset=place.offset)
+    fill = Map("$0", (Read(value),))
+    return [fill, part] if size_of(shape) else [fill]
 
 
 def _dilate(node: NodeSpec) -> list[Shape | None]:
@@ -226,7 +270,11 @@ def _bind_dilate(b: Binding) -> Run | None:
 OPS: dict[str, Registration] = {
     "PAD": op("PAD", _pad, _bind_pad, versions=(1, 6), lower=_lower_pad),
     "PADV2": op("PADV2", _pad, _bind_pad, versions=(1, 6), lower=_lower_pad),
-    "MIRROR_PAD": op("MIRROR_PAD", _mirror_pad, _bind_mirror_pad, versions=(1, 3)),
-    "STABLEHLO_PAD": op("STABLEHLO_PAD", _stablehlo_pad, _bind_stablehlo_pad),
-    "DILATE": op("DILATE", _dilate, _bind_dilate),
+    "MIRROR_PAD": op(
+        "MIRROR_PAD", _mirror_pad, _bind_mirror_pad, versions=(1, 3), lower=_lower_mirror_pad
+    ),
+    "STABLEHLO_PAD": op(
+        "STABLEHLO_PAD", _stablehlo_pad, _bind_stablehlo_pad, lower=_lower_stablehlo_pad
+    ),
+    "DILATE": op("DILATE", _dilate, _bind_dilate, lower=_lower_dilate),
 }

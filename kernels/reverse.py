@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ._lower import check, indices, moved
-from ._shape import INDEX, axis_of, copies, copy, integers, known, like, rank_is, settled
+from ._rows_lower import coordinates, dot, rows, strides_of
+from ._shape import INDEX, axis_of, copies, copy, integers, known, like, rank_is, settled, size_of
 from .api import Binding, NodeSpec, OpError, Registration, Run, Shape, op, take
 from .device import Capability, Lowered
 
@@ -73,7 +74,29 @@ def _bind_reverse_sequence(b: Binding) -> Run | None:
     return settled(b, (1,), make)
 
 
+def _lower_reverse_sequence(node: NodeSpec, capability: Capability) -> Lowered:
+    check(node, capability)
+    x, lengths, o = node.input(0), node.input(1), node.options
+    outer = x.shape[: max(o.seq_dim, o.batch_dim) + 1]
+    at, size = coordinates("r", outer), x.shape[o.seq_dim]
+    inner = x.size // max(size_of(outer), 1)
+    strides = [s * inner for s in strides_of(outer)]
+    place = (
+        f"const i64 n = LOAD1({at[o.batch_dim]}); i32 place = {at[o.seq_dim]}; "
+        f"if (n < 0 || n > {size}) FAULT0; "
+        f"else if (place < n) place = (i32)n - 1 - place; "
+        f"from = {dot([*at[: o.seq_dim], 'place', *at[o.seq_dim + 1 :]], strides)};"
+    )
+    fault = f"REVERSE_SEQUENCE: length in {lengths.name!r}; taken: 0 to {size}"
+    return Lowered([rows(capability, size_of(outer), inner, place, (0, 1), [fault])])
+
+
 OPS: dict[str, Registration] = {
     "REVERSE_V2": op("REVERSE_V2", _reverse, _bind_reverse, versions=(1, 4), lower=_lower_reverse),
-    "REVERSE_SEQUENCE": op("REVERSE_SEQUENCE", _reverse_sequence, _bind_reverse_sequence),
+    "REVERSE_SEQUENCE": op(
+        "REVERSE_SEQUENCE",
+        _reverse_sequence,
+        _bind_reverse_sequence,
+        lower=_lower_reverse_sequence,
+    ),
 }

@@ -6,7 +6,10 @@ import itertools
 
 import numpy as np
 
+from ._lower import check, indices, values
+from ._rows_lower import separable
 from .api import Binding, NodeSpec, OpError, Run, Shape, op, require, take
+from .device import Capability, Lowered
 from .types import Array, DType
 
 _TYPES = tuple(d for d in DType if d not in (DType.RESOURCE, DType.VARIANT))
@@ -60,4 +63,15 @@ def _bind(b: Binding) -> Run | None:
     return run
 
 
-OPS = {"Roll": op("Roll", _infer, _bind, custom=True)}
+def _lower(node: NodeSpec, capability: Capability) -> Lowered:
+    check(node, capability)
+    x = node.input(0)
+    places = [np.arange(d) for d in x.shape]
+    for axis, shift in zip(
+        _axes(values(node.input(2)), x.rank), indices(node.input(1)), strict=True
+    ):
+        places[axis] = np.roll(places[axis], shift)
+    return Lowered([separable(capability, [p.tolist() for p in places], x.shape)])
+
+
+OPS = {"Roll": op("Roll", _infer, _bind, custom=True, lower=_lower)}

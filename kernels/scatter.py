@@ -6,10 +6,13 @@ import numpy as np
 
 from ._body import Body
 from ._check import COMPLEX, INTEGERS
+from ._lower import check
 from ._places import Places, batch_starts, strides_of, window_offsets
+from ._rows_lower import combining, in_float32_scratch, scattered
 from ._shape import INDEX, in_range, known, like, rank_is, size_of
 from ._widen import FLOATS, in_float32
 from .api import Binding, Context, Node, NodeSpec, OpError, Registration, Run, Shape, op, take
+from .device import Capability, Lowered
 from .types import Array, DType
 
 
@@ -55,6 +58,33 @@ def _bind_scatter_nd(b: Binding) -> Run | None:
         add.at(out, row, rows)
 
     return run
+
+
+def _lower_scatter_nd(node: NodeSpec, capability: Capability) -> Lowered:
+    check(node, capability)
+    points, y = node.input(0), node.outputs[0]
+    depth = points.shape[-1]
+    inner = size_of(y.shape[depth:])
+    lines = []
+    for d in range(depth):
+        stride, size = size_of(y.shape[d + 1 : depth]), y.shape[d]
+        lines.append(
+            f"const i64 at{d} = LOAD1(r * {depth} + {d}); to += (i32)at{d} * {stride}; "
+            f"if (at{d} < 0 || at{d} >= {size}) {{ FAULT0; continue; }}"
+        )
+    fault = f"scatter_nd index out of bounds: a row of {points.name!r} in the shape {list(y.shape)}"
+    combine = "(a) || (v)" if y.dtype is DType.BOOL else "(a) + (v)"
+    put = scattered(
+        capability,
+        size_of(points.shape[:-1]),
+        inner,
+        size_of(y.shape[:depth]),
+        " ".join(lines),
+        combining(combine, y.dtype),
+        (1, 0),
+        [fault],
+    )
+    return in_float32_scratch(node, "0", put)
 
 
 def _places(options: object) -> Places:
@@ -143,7 +173,9 @@ def _combine(body: Body, out: Array, index: Array, values: Array) -> None:
 
 
 OPS: dict[str, Registration] = {
-    "SCATTER_ND": op("SCATTER_ND", _scatter_nd, in_float32(_bind_scatter_nd)),
+    "SCATTER_ND": op(
+        "SCATTER_ND", _scatter_nd, in_float32(_bind_scatter_nd), lower=_lower_scatter_nd
+    ),
     "STABLEHLO_SCATTER": Registration(
         name="STABLEHLO_SCATTER", prepare=_prepare_scatter, invoke=_scatter
     ),

@@ -8,9 +8,12 @@ from itertools import pairwise
 import numpy as np
 
 from ._check import INTEGERS
+from ._lower import Lower, check, literal
+from ._rows_lower import combining, in_float32_scratch, scattered
 from ._shape import known, like, one, rank_is, size_of
 from ._widen import FLOATS, in_float32
 from .api import Binding, NodeSpec, OpError, Registration, Run, Shape, op, take
+from .device import Capability, Lowered
 from .types import DType
 
 _GREATEST_BFLOAT16 = 3.3895313892515355e38
@@ -107,12 +110,52 @@ def _initial(ufunc: np.ufunc, dtype: DType) -> float | int:
     return -greatest if ufunc is np.maximum else greatest
 
 
+_PROPAGATING = "(v) != (v) || (a) {sign} (v) ? (v) : (a)"
+_COMBINE: dict[np.ufunc, str] = {
+    np.add: "(a) + (v)",
+    np.multiply: "(a) * (v)",
+    np.maximum: _PROPAGATING.format(sign="<"),
+    np.minimum: _PROPAGATING.format(sign=">"),
+}
+
+
+def _lower(ufunc: np.ufunc) -> Lower:
+    """Row by row in order, each into its segment."""
+
+    def lower(node: NodeSpec, capability: Capability) -> Lowered:
+        check(node, capability)
+        ids, y = node.input(1), node.outputs[0]
+        start = _initial(ufunc, y.dtype)
+        segments = y.shape[0]
+        # rows of a negative id belong nowhere
+        place = (
+            f"const i64 id = LOAD1(r); to = (i32)id; if (id < 0) continue; "
+            f"if (id >= {segments}) {{ FAULT0; continue; }}"
+        )
+        fault = f"{node.op}: segment id in {ids.name!r}; there are {segments} segments"
+        put = scattered(
+            capability,
+            ids.size,
+            size_of(y.shape[1:]),
+            segments,
+            place,
+            combining(_COMBINE[ufunc], y.dtype),
+            (0, 1),
+            [fault],
+        )
+        return in_float32_scratch(node, literal(start, y.dtype), put)
+
+    return lower
+
+
 def _op(name: str, ufunc: np.ufunc) -> Registration:
-    return op(name, _unsorted, partial(_bind_unsorted, ufunc=ufunc))
+    return op(name, _unsorted, partial(_bind_unsorted, ufunc=ufunc), lower=_lower(ufunc))
 
 
 OPS: dict[str, Registration] = {
-    "SEGMENT_SUM": op("SEGMENT_SUM", _segment_sum, in_float32(_bind_segment_sum)),
+    "SEGMENT_SUM": op(
+        "SEGMENT_SUM", _segment_sum, in_float32(_bind_segment_sum), lower=_lower(np.add)
+    ),
     "UNSORTED_SEGMENT_SUM": _op("UNSORTED_SEGMENT_SUM", np.add),
     "UNSORTED_SEGMENT_PROD": _op("UNSORTED_SEGMENT_PROD", np.multiply),
     "UNSORTED_SEGMENT_MAX": _op("UNSORTED_SEGMENT_MAX", np.maximum),

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ._lower import check, indices, moved, refuse
+from ._rows_lower import clamped_starts, coordinates, dot, rows, strides_of
 from ._shape import (
     INDEX,
     Values,
@@ -17,10 +18,11 @@ from ._shape import (
     rank_is,
     sequence,
     settled,
+    size_of,
     view,
 )
 from .api import Binding, NodeSpec, OpError, Registration, Run, Shape, TensorSpec, op, take
-from .device import Capability, Lowered
+from .device import Capability, Lowered, Map
 from .types import DType
 
 # one entry for each dimension of the result or of the input: a new axis, a single index, a range
@@ -315,6 +317,27 @@ def _lower_strided_slice(node: NodeSpec, capability: Capability) -> Lowered:
     return Lowered([moved(x.shape, lambda a: view(a, map(_numpy_index, entries)))])
 
 
+def _lower_window(node: NodeSpec, capability: Capability) -> Lowered:
+    """A part of a tensor, moved so that it lies inside, is read or written, row by row."""
+    check(node, capability)
+    write = node.op != "STABLEHLO_DYNAMIC_SLICE"
+    whole, first = node.input(0).shape, 2 if write else 1
+    part = node.input(1).shape if write else node.outputs[0].shape
+    specs = [node.input(i) for i in range(first, len(node.inputs))]
+    limits = [d - n for d, n in zip(whole, part, strict=True)]
+    starts = clamped_starts(specs, limits, 1)
+    inner = part[-1] if part else 1
+    at = coordinates("r", part[:-1]) + ["0"] * bool(part)
+    strides = strides_of(whole)
+    begin = dot(starts, strides)
+    place = f"{'to' if write else 'from'} = {begin} + {dot(at, strides)};"
+    reads = (1 if write else 0, *range(first, len(node.inputs)))
+    kernel = rows(capability, size_of(part[:-1]), inner, place, reads, uses=("arithmetic",))
+    if not size_of(part):
+        return Lowered([Map()] if write else [])
+    return Lowered([Map(), kernel] if write else [kernel])
+
+
 OPS: dict[str, Registration] = {
     "STRIDED_SLICE": op(
         "STRIDED_SLICE",
@@ -330,17 +353,22 @@ OPS: dict[str, Registration] = {
         _bind_dynamic_update_slice,
         versions=(1, 6),
         inplace=(0,),
+        lower=_lower_window,
     ),
     "STABLEHLO_SLICE": op(
         "STABLEHLO_SLICE", _stablehlo_slice, _bind_stablehlo_slice, lower=_lower_slice
     ),
     "STABLEHLO_DYNAMIC_SLICE": op(
-        "STABLEHLO_DYNAMIC_SLICE", _stablehlo_dynamic_slice, _bind_stablehlo_dynamic_slice
+        "STABLEHLO_DYNAMIC_SLICE",
+        _stablehlo_dynamic_slice,
+        _bind_stablehlo_dynamic_slice,
+        lower=_lower_window,
     ),
     "STABLEHLO_DYNAMIC_UPDATE_SLICE": op(
         "STABLEHLO_DYNAMIC_UPDATE_SLICE",
         _dynamic_update_slice,
         _bind_dynamic_update_slice,
         inplace=(0,),
+        lower=_lower_window,
     ),
 }

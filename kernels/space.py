@@ -6,7 +6,8 @@ from itertools import product
 
 import numpy as np
 
-from ._lower import check, moved
+from ._lower import check, indices, moved
+from ._rows_lower import coordinates, dot, rows, strides_of
 from ._shape import (
     INDEX,
     Values,
@@ -201,6 +202,39 @@ def _bind_batch_to_space(b: Binding) -> Run | None:
     return settled(b, (1, 2), make)
 
 
+def _lower_blocks(node: NodeSpec, capability: Capability) -> Lowered:
+    """SPACE_TO_BATCH_ND and BATCH_TO_SPACE_ND: each row of the output finds its own."""
+    check(node, capability)
+    x, y = node.input(0).shape, node.outputs[0].shape
+    sizes, before = indices(node.input(1)), indices(node.input(2))[::2]
+    dims = len(sizes) + 1
+    inner = size_of(y[dims:])
+    at = coordinates("r", y[:dims])
+    to_batch = node.op == "SPACE_TO_BATCH_ND"
+    images = x[0] if to_batch else y[0]
+    # offset within the block, and the image: of a batch dimension
+    parts = coordinates(at[0], [*sizes, images]) if to_batch else []
+    lines, places, blocks = [], [], []
+    for i, (size, cut) in enumerate(zip(sizes, before, strict=True)):
+        if to_batch:
+            lines.append(f"const i32 p{i} = {at[i + 1]} * {size} + {parts[i]} - {cut};")
+            places.append(f"p{i}")
+        else:
+            lines.append(f"const i32 p{i} = {at[i + 1]} + {cut};")
+            places.append(f"p{i} / {size}")
+            blocks.append(f"p{i} % {size}")
+    image = parts[-1] if to_batch else dot([*blocks, at[0]], strides_of([*sizes, images]))
+    strides = [s * inner for s in strides_of(x[:dims])]
+    lines.append(f"from = {dot([f'({image})', *places], strides)};")
+    fill = ""
+    if to_batch and any(indices(node.input(2))):
+        fill = str(zero_of(node.outputs[0]))
+        outside = [f"p{i} < 0 || p{i} >= {d}" for i, d in enumerate(x[1:dims])]
+        lines.append(f"if ({' || '.join(outside)}) from = -1;")
+    count = size_of(y[:dims])
+    return Lowered([rows(capability, count, inner, " ".join(lines), (0,), fill=fill)])
+
+
 OPS: dict[str, Registration] = {
     "DEPTH_TO_SPACE": op(
         "DEPTH_TO_SPACE",
@@ -217,9 +251,17 @@ OPS: dict[str, Registration] = {
         lower=_lower_space_to_depth,
     ),
     "SPACE_TO_BATCH_ND": op(
-        "SPACE_TO_BATCH_ND", _space_to_batch, _bind_space_to_batch, versions=(1, 4)
+        "SPACE_TO_BATCH_ND",
+        _space_to_batch,
+        _bind_space_to_batch,
+        versions=(1, 4),
+        lower=_lower_blocks,
     ),
     "BATCH_TO_SPACE_ND": op(
-        "BATCH_TO_SPACE_ND", _batch_to_space, _bind_batch_to_space, versions=(1, 4)
+        "BATCH_TO_SPACE_ND",
+        _batch_to_space,
+        _bind_batch_to_space,
+        versions=(1, 4),
+        lower=_lower_blocks,
     ),
 }

@@ -54,4 +54,4 @@ def test_faults(backend: str, key: str) -> None:
         with pytest.raises(OpError) as caught:
             plan.run(inputs, outputs)
         # devices do not say which value it was
-        assert str(caught.value).split()[:3] == str(numpys.value).split()[:3]
+        assert str(caught.value).split()[:2] == str(numpys.value).split()[:2]
