@@ -251,6 +251,12 @@ class Delegate:
         """Looks at the plan and replaces nodes. Whatever it raises, the plan is restored."""
         raise NotImplementedError
 
+    def find_op(self, op: str, version: int) -> Registration | None:
+        """For a custom op that no resolver knows and this delegate runs: its `prepare`, which gives
+        its outputs their shapes, and an `invoke` for nodes that end up in no partition.
+        """
+        return None
+
     def copy_from_buffer_handle(self, handle: Any, tensor: Tensor) -> None:
         """From the buffer into `tensor.array`. For delegates that let users hand buffers in."""
         raise NotImplementedError(f"{self.name} has no buffer handles")

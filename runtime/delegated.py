@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from .delegate import Delegate
+from .build import BuildError
+from .delegate import Delegate, Unavailable
 from .delegation import Pick, Rules, check_picks
 from .described import Described
-from .find_delegates import check_delegate, find_delegates
+from .errors import NodeError
+from .find_delegates import check_delegate, find_delegates, make_delegate
 from .graph import Graph
 from .settings import Settings
 from .tensor import LiveTensor
+from .unresolved import FLEX
 
 if TYPE_CHECKING:
     from .coverage import Coverage
@@ -31,9 +34,46 @@ def give_delegates(graph: Graph, settings: Settings) -> list[Delegate]:
     check_picks(graph, settings.rules)
     found = find_delegates(settings.delegates, settings.on_unavailable)
     delegation.missing = found.missing
-    for delegate in found.delegates:
-        delegation.add(delegate)
+    try:
+        for delegate in found.delegates:
+            delegation.add(delegate)
+        if _flex(graph):
+            found.owned += _add_flex(graph, settings.flex)
+    except NodeError as e:
+        raise BuildError(f"Failed to initialize kernel. {e}") from e
+    except Unavailable as e:
+        raise BuildError(str(e)) from e
     return found.owned
+
+
+def _flex(graph: Graph) -> list[str]:
+    return [m.op for m in graph.unresolved if m.custom and m.op.startswith(FLEX)]
+
+
+def _add_flex(graph: Graph, wanted: bool) -> list[Delegate]:
+    """Adds the Flex delegate, last, or notes why it does not apply."""
+    delegation = graph.delegation
+    made: list[Delegate] = []
+    if not any(d.name == "flex" for d in delegation.delegates):
+        if not wanted:
+            graph.no_flex = (
+                "it is turned off, by flex=False or BUILTIN_WITHOUT_DEFAULT_DELEGATES; leave that "
+                "out."
+            )
+            return []
+        try:
+            made.append(make_delegate("flex"))
+            delegation.add(made[0])
+        except (ValueError, Unavailable) as e:
+            graph.no_flex = str(e.__cause__) if isinstance(e.__cause__, Unavailable) else str(e)
+            return []
+    unknown = _flex(graph)
+    if unknown:
+        graph.no_flex = (
+            f"the TensorFlow that is installed does not have {', '.join(unknown)}; import the "
+            "package that adds them (such as tensorflow_text) first."
+        )
+    return made
 
 
 class Delegated(Described):

@@ -84,6 +84,8 @@ class Delegation:
 
     def add(self, delegate: Delegate) -> None:
         """Plans that were made are given up."""
+        if self._graph.unresolved:
+            self._graph.fill(delegate.find_op)
         self.delegates.append(delegate)
         self._forget()
 

@@ -34,23 +34,25 @@ class FlexBufferError(ValueError):
     """Bytes that are no FlexBuffer."""
 
 
-def decode(data: bytes) -> Any:
+def decode(data: bytes, raw: bool = False) -> Any:
     """The value: None, bool, int, float, str, bytes (a blob), list or dict.
 
-    Strings that are no UTF-8 are escaped. FlexBufferError where an offset leaves the buffer, values
-    nest deeper than 64 or the whole is larger than the buffer can hold.
+    Strings that are no UTF-8 are escaped; with `raw` all strings are bytes. FlexBufferError where
+    an offset leaves the buffer, values nest deeper than 64 or the whole is larger than the buffer
+    can hold.
     """
     if len(data) < 3:
         raise FlexBufferError(f"{len(data)} bytes are too few for a FlexBuffer")
     width = data[-1]
     if width not in (1, 2, 4, 8):
         raise FlexBufferError(f"the root's width is {width}; it is 1, 2, 4 or 8")
-    return _Decoder(bytes(data)).value(len(data) - 2 - width, width, data[-2], 0)
+    return _Decoder(bytes(data), raw).value(len(data) - 2 - width, width, data[-2], 0)
 
 
 class _Decoder:
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, raw: bool) -> None:
         self.data = data
+        self.raw = raw
         self.left = 8 * len(data) + 64  # values: shared ones count each time
 
     def number(self, kind: int, at: int, width: int) -> Any:
@@ -85,7 +87,8 @@ class _Decoder:
             return self.key(where)
         if kind in (_STRING, _BLOB):
             raw = self.data[where : where + self.length(where, width, 1)]
-            return raw if kind == _BLOB else raw.decode("utf-8", "backslashreplace")
+            as_bytes = kind == _BLOB or self.raw
+            return raw if as_bytes else raw.decode("utf-8", "backslashreplace")
         if kind == _MAP:
             return self.map(where, width, depth)
         if kind == _VECTOR:

@@ -118,6 +118,7 @@ class Graph:
         self.model = model
         self.resolver = resolver
         self.registrations, self.unresolved = resolved or resolve(model, resolver)
+        self.no_flex = ""  # why TensorFlow does not run the Flex ops
         self.pool = Pool(available_threads() if threads is None else threads)
         self.preserve_all = preserve_all
         self.keep = frozenset(keep)
@@ -156,7 +157,19 @@ class Graph:
         """One text for all operators that have no registration."""
         from .unresolved import describe
 
-        return describe(self.unresolved, CUSTOM_OPS_PAGE)
+        return describe(self.unresolved, CUSTOM_OPS_PAGE, self.no_flex)
+
+    def fill(self, find_op: Callable[[str, int], Registration | None]) -> None:
+        """Takes what a delegate has for custom ops that no resolver knows."""
+        for missing in [m for m in self.unresolved if m.custom]:
+            registration = find_op(missing.op, missing.version)
+            if registration is None:
+                continue
+            for s, n, _ in missing.nodes:
+                subgraph = self.subgraphs[s]
+                subgraph.nodes[n].registration = registration
+                subgraph.init_node(subgraph.nodes[n])
+            self.unresolved.remove(missing)
 
     def memory(self) -> Memory:
         tensors = [t for s in self.subgraphs for t in s.tensors]

@@ -59,6 +59,7 @@ class Interpreter(Delegated):
         only: Iterable[Pick] | None = None,
         exclude: Iterable[Pick] = (),
         strict: bool = False,
+        flex: bool = True,
         op_resolver: OpResolver | None = None,
         custom_ops: CustomOps | None = None,
         keep: Iterable[str | int] = (),
@@ -72,6 +73,8 @@ class Interpreter(Delegated):
           use. See `num_threads`.
         * `experimental_preserve_all_tensors`: every intermediate can be read after invoke.
         * `experimental_compress_quantization_zero_points`: details give equal zero points as one.
+        * `flex`: whether operators of TensorFlow ("Flex…") that `custom_ops` and the resolver lack
+          are run by TensorFlow, where it is installed; BUILTIN_WITHOUT_DEFAULT_DELEGATES says no.
         * the other `experimental_…` choose among TensorFlow Lite's own delegates and kernels: they
           change nothing here.
         * `delegates`: delegate objects or names ("cuda", "opencl", "module:attribute"; "auto": what
@@ -111,6 +114,9 @@ class Interpreter(Delegated):
             ),
             rules=make_rules(only, exclude, strict),
             on_unavailable=on_unavailable,
+            flex=flex
+            and experimental_op_resolver_type
+            is not OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
             preserve_all=experimental_preserve_all_tensors,
             keep=listed(keep),
             compress_zero_points=experimental_compress_quantization_zero_points,

@@ -19,13 +19,13 @@ from .schema import UNIONS, Field, options_table, table
 class CustomOptions(bytes):
     """The options of a custom operator, as they stand in the file."""
 
-    def flexbuffer(self) -> Any:
+    def flexbuffer(self, raw: bool = False) -> Any:
         """The options decoded as a FlexBuffer: dict, list, number, str … An empty buffer is an
-        empty dict.
+        empty dict. `raw`: strings as bytes, for those that are no text.
         """
         from .flexbuffer import decode
 
-        return decode(self) if self else {}
+        return decode(self, raw) if self else {}
 
 
 class TensorTables:

@@ -27,8 +27,8 @@ NAMED_REGISTERERS: WeakValueDictionary[str, Callable[[MutableOpResolver], None]]
 
 @enum.unique
 class OpResolverType(enum.Enum):
-    """TensorFlow Lite's choices of kernels. All mean the same here: one set, with the reference
-    kernels' numbers.
+    """TensorFlow Lite's choices of kernels. There is one set here, with the reference kernels'
+    numbers; WITHOUT_DEFAULT_DELEGATES leaves out the Flex delegate, which applies by itself.
     """
 
     AUTO = 0
@@ -46,6 +46,7 @@ class Settings:
     delegates: Sequence[str | Delegate] = ()
     rules: Rules = field(default_factory=Rules)
     on_unavailable: str | None = None
+    flex: bool = True  # whether Flex ops that no resolver has are TensorFlow's
     preserve_all: bool = False
     keep: tuple[str | int, ...] = ()
     compress_zero_points: bool = False

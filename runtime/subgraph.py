@@ -117,12 +117,15 @@ class LiveSubgraph(LiveContext):
     def init_nodes(self) -> None:
         """Calls every node's init. Once, when the interpreter is built."""
         for node in self.nodes:
-            if node.registration.init is not None:
-                try:
-                    node.user_data = node.registration.init(self, node.options)
-                except Exception as e:
-                    self._fail(node, "initialise", e)
-                self.graph.to_free.append((self, node))
+            self.init_node(node)
+
+    def init_node(self, node: LiveNode) -> None:
+        if node.registration.init is not None:
+            try:
+                node.user_data = node.registration.init(self, node.options)
+            except Exception as e:
+                self._fail(node, "initialise", e)
+            self.graph.to_free.append((self, node))
 
     # -- allocation
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+FLEX = "Flex"  # what the names of TensorFlow's own operators begin with
+FLEX_INSTALL = "pip install 'litedelegate[flex]' has what it needs."
+
 
 class Missing(Protocol):
     op: str
@@ -33,10 +36,13 @@ def _remark(name: str) -> str:
     return " (not a printable name; is the model encrypted or damaged?)"
 
 
-def describe(missing: Sequence[Missing], page: str) -> str:
-    """Every unresolved operator: version, nodes, size of its options, and what to do about it."""
+def describe(missing: Sequence[Missing], page: str, no_flex: str = "") -> str:
+    """Every unresolved operator: version, nodes, size of its options, and what to do about it.
+
+    `no_flex`: why the Flex delegate does not run the Flex ops, and the way to have it.
+    """
     custom = [m for m in missing if m.custom]
-    flex = [m for m in custom if m.op.startswith("Flex")]
+    flex = [m for m in custom if m.op.startswith(FLEX)]
     plain = [m for m in custom if m not in flex]
     lines: list[str] = []
     if plain:
@@ -62,9 +68,11 @@ def describe(missing: Sequence[Missing], page: str) -> str:
         )
     if flex:
         lines.append(
-            "A Flex op can be given in Python, under its name in the model: "
+            "Flex ops are run by TensorFlow, through the Flex delegate: "
+            f"{no_flex or FLEX_INSTALL} "
+            "Or give each in Python, under its name in the model: "
             f"Interpreter(..., custom_ops={{{_key(flex[0].op)}: function}}). The function takes "
-            "the arrays and `options`, whose .flexbuffer() is [name, serialised NodeDef]."
+            "the arrays and `options`, whose .flexbuffer(raw=True) is [name, serialised NodeDef]."
         )
     if first.nodes:
         lines.append(f"Node number {first.nodes[0][1]} ({printable(first.op)}) failed to prepare.")
