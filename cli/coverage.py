@@ -10,25 +10,32 @@ import click
 from rich.console import Console
 from rich.markup import escape
 
+from ..delegates.gpu.dry_delegate import DryDelegate
+from ..kernels.device import PROFILES
 from ..runtime.coverage import CPU, FOLDED, Coverage, CoveredNode
+from ..runtime.delegate import Delegate
 from ..runtime.delegation import BY_THE_USER, Pick
 from ..runtime.interpreter import Interpreter
+from ..runtime.steps import by_name
 from . import inputs as sources
 from . import show
 from .failures import EXIT_CODES, LeftOnCpu, Unresolved, reported
 from .options import model_argument
-from .session import by_name
 
 MOST_REASONS = 12
+DRY = ("cuda", "opencl")  # delegates that need no device to say what they would take
 
 EPILOG = f"""\b
 NODE is a node's number, an operator, or the name of an output tensor.
 A delegate is a name ("cuda", "opencl", "auto") or MODULE:ATTRIBUTE.
+With --device the report is of a device that is not there, by fixed estimates:
+{", ".join(PROFILES)}.
 
 \b
 Examples:
   litedelegate coverage model.tflite --delegate opencl
   litedelegate coverage model.tflite -d cuda -d opencl --strict
+  litedelegate coverage model.tflite --device sm_90
   litedelegate coverage model.tflite --html -o coverage.html
   litedelegate coverage model.tflite --what-if exclude=RESIZE_BILINEAR,17
 
@@ -44,6 +51,14 @@ Examples:
     multiple=True,
     metavar="NAME",
     help="In order; can be given several times. [default: auto]",
+)
+@click.option(
+    "--device",
+    "devices",
+    multiple=True,
+    type=click.Choice(list(PROFILES)),
+    metavar="NAME",
+    help="A dry run for this device; one for all delegates, or one for each.",
 )
 @click.option("--only", multiple=True, metavar="NODE", help="Let delegates have these alone.")
 @click.option("--exclude", multiple=True, metavar="NODE", help="Keep delegates off these.")
@@ -87,6 +102,7 @@ Examples:
 def command(
     model: Path,
     delegates: tuple[str, ...],
+    devices: tuple[str, ...],
     only: tuple[str, ...],
     exclude: tuple[str, ...],
     shapes: tuple[str, ...],
@@ -99,10 +115,11 @@ def command(
     """Show where each node of MODEL would run. Nothing is run."""
     wanted = {"only": list(only), "exclude": list(exclude)}
     with reported():
-        found = _cover(model, delegates, shapes, wanted)
+        found = _cover(model, _delegates(delegates, devices), shapes, wanted)
         other = None
         if changes:
-            other = _cover(model, delegates, shapes, _changed(wanted, changes))
+            changed = _changed(wanted, changes)
+            other = _cover(model, _delegates(delegates, devices), shapes, changed)
     if form == "text":
         out = (
             show.console()
@@ -113,7 +130,7 @@ def command(
         if other is not None:
             _compare(out, found, other, changes)
     else:
-        text = _text(form, found, other)
+        text = _text(form, f"Delegate coverage of {model.name}", found, other)
         if output is None:
             click.echo(text)
         else:
@@ -124,20 +141,40 @@ def command(
         raise LeftOnCpu(f"{show.plural(len(left), 'node')} left on the CPU: {names}")
 
 
+def _delegates(names: Sequence[str], devices: Sequence[str]) -> list[str | Delegate]:
+    """What an interpreter takes: names, or delegates for devices that are not there."""
+    if not devices:
+        return list(names or ("auto",))
+    if not names:
+        names = [PROFILES[device].api for device in devices]
+    if len(devices) == 1:
+        devices = [*devices] * len(names)
+    if len(devices) != len(names):
+        text = f"{len(names)} delegates and {len(devices)} devices: give one device for each"
+        raise click.UsageError(text)
+    strange = [name for name in names if name not in DRY]
+    if strange:
+        text = f"--device: a dry run knows the delegates {', '.join(DRY)}, not {strange[0]!r}"
+        raise click.UsageError(text)
+    return [DryDelegate(n, device) for n, device in zip(names, devices, strict=True)]
+
+
 def _cover(
-    model: Path, delegates: Sequence[str], shapes: Sequence[str], picks: dict[str, list[str]]
+    model: Path,
+    delegates: Sequence[str | Delegate],
+    shapes: Sequence[str],
+    picks: dict[str, list[str]],
 ) -> Coverage:
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         with Interpreter(
             model,
-            delegates=list(delegates or ("auto",)),
+            delegates=delegates,
             only=_picks(picks["only"]) if picks["only"] else None,
             exclude=_picks(picks["exclude"]),
         ) as interpreter:
-            graph = interpreter._graph
-            if graph.unresolved:
-                raise Unresolved(graph.unresolved_text())
+            if interpreter.unresolved_ops is not None:
+                raise Unresolved(interpreter.unresolved_ops)
             details = by_name(interpreter.get_input_details())
             for name, shape in sources.parse_shapes(shapes, details).items():
                 interpreter.resize_tensor_input(details[name]["index"], shape)
@@ -165,9 +202,9 @@ def _kept_by_user(node: CoveredNode) -> bool:
     return bool(node.refusals) and all(r.text.startswith(BY_THE_USER) for r in node.refusals)
 
 
-def _text(form: str, found: Coverage, other: Coverage | None) -> str:
+def _text(form: str, title: str, found: Coverage, other: Coverage | None) -> str:
     if form == "html":
-        return found.to_html()
+        return found.to_html(title)
     if form == "explorer":
         return found.to_model_explorer()
     if other is None:

@@ -7,13 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 import click
 
 from ..runtime.build import BuildError, UnknownCodeError
 from ..runtime.interpreter import Interpreter
-from ..runtime.values import set_value
+from ..runtime.steps import Steps
 from . import inputs as sources
 from .failures import Unresolved
 
@@ -59,21 +58,12 @@ class Session:
                 raise Unresolved(str(error)) from error
             raise
         self.load_seconds = time.perf_counter() - start
-        graph = self.interpreter._graph
-        if graph.unresolved:
-            raise Unresolved(graph.unresolved_text())
+        if self.interpreter.unresolved_ops is not None:
+            raise Unresolved(self.interpreter.unresolved_ops)
         self.quantize = quantize
         self.signature = self._choose(signature)
-        subgraph = 0
-        if self.signature is None:
-            self.inputs = by_name(self.interpreter.get_input_details())
-            self.outputs = by_name(self.interpreter.get_output_details())
-        else:
-            runner = self.interpreter.get_signature_runner(self.signature)
-            self.inputs = dict(runner.get_input_details())
-            self.outputs = dict(runner.get_output_details())
-            subgraph = next(s for s in graph.model.signatures if s.key == self.signature).subgraph
-        self.subgraph = graph.subgraphs[subgraph]
+        self._steps = Steps(self.interpreter, self.signature)
+        self.inputs, self.outputs = self._steps.inputs, self._steps.outputs
 
     def _choose(self, wanted: str | None) -> str | None:
         known = list(self.interpreter.get_signature_list())
@@ -101,20 +91,16 @@ class Session:
 
     def allocate(self, values: Mapping[str, Array]) -> float:
         """Allocates for the inputs' shapes, which is timed, and fills them in."""
-        tensors = {name: self.subgraph.tensors[self.inputs[name]["index"]] for name in values}
         start = time.perf_counter()
-        for name, value in values.items():
-            self.subgraph.resize_tensor(tensors[name].index, value.shape)
-        self.subgraph.allocate()
+        self._steps.allocate({name: value.shape for name, value in values.items()})
         seconds = time.perf_counter() - start
-        for name, value in values.items():
-            set_value(tensors[name], value, quantize=self.quantize)
+        self._steps.fill(values)
         return seconds
 
     def invoke(self) -> float:
         """The seconds it took."""
         start = time.perf_counter()
-        self.subgraph.invoke()
+        self._steps.invoke()
         return time.perf_counter() - start
 
     def __enter__(self) -> Session:
@@ -127,14 +113,3 @@ class Session:
         traceback: TracebackType | None,
     ) -> None:
         self.interpreter.close()
-
-
-def by_name(details: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Details by name; an empty or taken one gets the tensor's number, as in `Interpreter.run`."""
-    found: dict[str, dict[str, Any]] = {}
-    for detail in details:
-        name = detail["name"]
-        if not name or found.get(name, detail)["index"] != detail["index"]:
-            name = f"{name}#{detail['index']}"
-        found[name] = dict(detail)
-    return found

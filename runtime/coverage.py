@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -131,7 +132,7 @@ class Coverage:
     partitions: Sequence[CoveredPartition]
     totals: Totals
     edges: Sequence[Edge]  # for the drawing; no part of the JSON
-    subgraphs: Sequence[str]  # their names
+    subgraphs: Sequence[str]  # their names, or what Model Explorer calls them
 
     @property
     def on_cpu(self) -> Sequence[CoveredNode]:
@@ -145,36 +146,35 @@ class Coverage:
     def to_json(self) -> str:
         return json.dumps(self.to_dict(), indent=1)
 
-    def to_html(self) -> str:
+    def to_html(self, title: str = "Delegate coverage") -> str:
         """One self-contained page with the graph drawn."""
         from .coverage_html import page
 
-        return page(self)
+        return page(self, title)
 
     def to_model_explorer(self) -> str:
-        """JSON that Model Explorer loads as node data, by the names of output tensors."""
-        found: dict[str, Any] = {
-            name or f"subgraph_{i}": {"results": {}} for i, name in enumerate(self.subgraphs)
-        }
-        graphs = list(found.values())
+        """JSON that Model Explorer loads as node data: graphs by name, nodes by the names of their
+        output tensors, or by number where these are none or not unique.
+        """
+        found: dict[str, Any] = {name: {"results": {}} for name in self.subgraphs}
+        graphs = [found[name]["results"] for name in self.subgraphs]
+        counts = Counter((n.subgraph, n.name) for n in self.nodes)
         for node in self.nodes:
+            # numbers are those of the nodes
+            named = counts[node.subgraph, node.name] == 1 and not node.name.isdecimal()
+            key = node.name if named and node.name else str(node.index)
             reasons = "; ".join(f"{r.delegate}: {r.code}: {r.text}" for r in node.refusals)
-            graphs[node.subgraph]["results"][node.name or str(node.index)] = {
+            graphs[node.subgraph][key] = {
                 "value": f"{node.placed_on} ({reasons})" if reasons else node.placed_on,
-                "bgColor": self.colour(node),
+                "bgColor": colour(node.partition, node.placed_on),
             }
         return json.dumps(found, indent=1)
-
-    def colour(self, node: CoveredNode) -> str:
-        if node.partition is None:
-            return PLAIN.get(node.placed_on, PLAIN[CPU])
-        return COLOURS[node.partition % len(COLOURS)]
 
     def __str__(self) -> str:
         t = self.totals
         live = t.nodes - t.folded
         parts = [f"{count} on {name}" for name, count in t.delegated.items()]
-        text = f"{t.nodes} nodes: {', '.join([*parts, f'{t.cpu} on the cpu'])}"
+        text = f"{t.nodes} node{'s' * (t.nodes != 1)}: {', '.join([*parts, f'{t.cpu} on the cpu'])}"
         if t.folded:
             text += f", {t.folded} computed at allocation"
         if not t.delegated:
@@ -184,6 +184,13 @@ class Coverage:
             f"{t.partitions} partition{'s' * (t.partitions != 1)}, "
             f"{t.share_of_work:.1%} of the estimated work"
         )
+
+
+def colour(partition: int | None, placed_on: str) -> str:
+    """Of a node."""
+    if partition is None:
+        return PLAIN.get(placed_on, PLAIN[CPU])
+    return COLOURS[partition % len(COLOURS)]
 
 
 def coverage(graph: Graph) -> Coverage:
@@ -207,8 +214,19 @@ def coverage(graph: Graph) -> Coverage:
         partitions,
         _totals(nodes, partitions, delegation),
         [e for s in graph.subgraphs for e in _edges(s)],
-        [s.name for s in graph.subgraphs],
+        _names(graph),
     )
+
+
+def _names(graph: Graph) -> list[str]:
+    """Of the subgraphs. One without a name goes by its signature, "main" or its number."""
+    signatures: dict[int, str] = {}
+    for s in graph.model.signatures:
+        signatures.setdefault(s.subgraph, s.key)
+    return [
+        s.name or signatures.get(s.index) or (f"subgraph_{s.index}" if s.index else "main")
+        for s in graph.subgraphs
+    ]
 
 
 def _node(

@@ -61,6 +61,13 @@ class Described:
         }
 
     @property
+    def unresolved_ops(self) -> str | None:
+        """What `allocate_tensors` raises where operators have no registration: all of them, and
+        what to do about it. None where all are known.
+        """
+        return self._graph.unresolved_text() if self._graph.unresolved else None
+
+    @property
     def nodes(self) -> list[dict[str, Any]]:
         """The nodes of the main subgraph: `get_node_details()`."""
         return self.get_node_details()

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
-import xml.etree.ElementTree as ElementTree
-from html import unescape
+import sys
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from litedelegate.kernels.api import Options
 from litedelegate.kernels.types import DType
 from litedelegate.runtime.cost import PROFILES, CostProfile, estimate
 from litedelegate.runtime.coverage import Coverage
-from litedelegate.runtime.coverage_html import layout
+from litedelegate.runtime.coverage_layout import layout, size
 
 FAKE = f"{__name__}:add_and_square"
 PROFILE = CostProfile("steady", 1e9, 1e9, 1e-6, 2e-6, 1e-7, 1e9)
@@ -87,11 +86,32 @@ def test_json_has_these_keys(report: Coverage) -> None:
 
 
 def test_model_explorer_form(report: Coverage) -> None:
+    """By its published schema: graphs by name, `results` by output tensor or node number."""
     found = json.loads(report.to_model_explorer())
+    assert list(found) == ["main"] and list(found["main"]) == ["results"]
     results = found["main"]["results"]
+    for result in results.values():
+        assert set(result) == {"value", "bgColor"}
+        assert re.fullmatch("#[0-9a-f]{6}", result["bgColor"])
     assert results["m"]["value"] == "fake"
     assert results["n"]["value"] == "cpu (fake: OP: got NEG; takes ADD, MUL)"
     assert results["m"]["bgColor"] == results["<a> & 'b'"]["bgColor"] != results["y"]["bgColor"]
+
+
+def test_model_explorer_names_what_has_no_name_of_its_own() -> None:
+    b = ModelBuilder()
+    for names in (("a", "a"), ("7", "")):
+        g = b.subgraph("")
+        x = g.input("x", (1,))
+        for name in names:
+            x = g.op("NEG", [x], (name, (1,), "float32"))
+        g.outputs(x)
+    with Interpreter(model_content=b.build(), delegates=[Fake("NEG")]) as interpreter:
+        found = json.loads(interpreter.delegate_coverage().to_model_explorer())
+    assert {k: list(v["results"]) for k, v in found.items()} == {
+        "main": ["0", "1"],
+        "subgraph_1": ["0", "1"],
+    }
 
 
 class Page(HTMLParser):
@@ -109,86 +129,65 @@ class Page(HTMLParser):
             self.open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:
-        if tag not in ("path", "rect"):
-            assert self.open.pop() == tag
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        pass
+        assert self.open.pop() == tag
 
 
-def test_the_page_stands_alone_and_draws_the_graph(report: Coverage) -> None:
-    text = report.to_html()
+def test_the_page_stands_alone(report: Coverage) -> None:
+    """What it does is in test_coverage_browser.py."""
+    text = report.to_html("<m>")
     page = Page(text)
     assert page.open == [] and page.outside == []
-    assert "<a>" not in text and "&lt;a&gt; &amp; &#x27;b&#x27;" in text
-    svg = ElementTree.fromstring(text[text.index("<svg") : text.index("</svg>") + 6])
-    space = "{http://www.w3.org/2000/svg}"
-    titles = [e.text or "" for e in svg.iter(f"{space}title")]
-    assert [t.splitlines()[0] for t in titles] == [
-        "0 ADD: folded", "1 ADD: fake", "2 MUL: fake", "3 NEG: cpu", "4 ADD: fake"
+    assert "<title>&lt;m&gt;</title>" in text and "<m>" not in text
+    data = json.loads(text.partition('type="application/json">')[2].partition("</script>")[0])
+    assert [n[:5] for n in data["nodes"]] == [
+        [0, "ADD", "two", 0, "folded"],
+        [1, "ADD", "<a> & 'b'", 0, "fake"],
+        [2, "MUL", "m", 0, "fake"],
+        [3, "NEG", "n", 0, "cpu"],
+        [4, "ADD", "y", 0, "fake"],
+    ]
+    assert data["reasons"] == ["fake: OP: got NEG; takes ADD, MUL"]
+    assert data["edges"] == [[0, 1], [1, 2], [2, 3], [1, 4], [3, 4]]
+    assert [k["text"] for k in data["kinds"]] == [
+        "fake partition=0", "fake partition=1", "cpu", "folded"
     ]  # fmt: skip
-    assert "fake: OP: got NEG; takes ADD, MUL" in titles[3]
-    fills = [e.attrib["fill"] for e in svg.iter(f"{space}rect")]
-    assert fills[1] == fills[2] and len(set(fills)) == 4
-    assert len(list(svg.iter(f"{space}path"))) == 5
 
 
-def test_the_page_in_a_browser(report: Coverage, tmp_path: Path) -> None:
-    names = ("chromium", "chromium-browser", "google-chrome")
-    browser = next((b for b in map(shutil.which, names) if b), None)
-    if browser is None:
-        pytest.skip(f"none of {', '.join(names)} on PATH")
-    path = tmp_path / "coverage.html"
-    path.write_text(report.to_html(), encoding="utf-8")
-    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]
-    shown = subprocess.run([browser, *flags, path.as_uri()], capture_output=True, text=True)
-    assert '<span id="count">5 nodes</span>' in shown.stdout  # the script has run
+def test_names_cannot_end_the_pages_script() -> None:
+    b = ModelBuilder()
+    g = b.subgraph("</script><script>alert(1)")
+    x = g.input("x", (1,))
+    g.outputs(g.op("NEG", [x], ("</script><b>", (1,), "float32")))
+    with Interpreter(model_content=b.build(), delegates=[Fake("ADD")]) as interpreter:
+        text = interpreter.delegate_coverage().to_html()
+    assert text.count("</script>") == 2 and "<b>" not in text and Page(text).open == []
 
 
-DOCUMENT = """
-const found = JSON.parse(process.argv[2]);
-const rows = found.map(text => ({
-  dataset: {find: text}, tagName: "TR", off: null,
-  classList: {toggle(name, on) { this.owner.off = on; }},
-}));
-for (const r of rows) r.classList.owner = r;
-const parts = {filter: {value: "", addEventListener(_, f) { this.change = f; }}, count: {}};
-globalThis.document = {getElementById: id => parts[id], querySelectorAll: () => rows};
-"""
-
-
-def test_the_filter(report: Coverage, tmp_path: Path) -> None:
-    """Its script, with as much of a browser as it needs."""
-    node = shutil.which("node")
-    if node is None:
-        pytest.skip("no node on PATH")
-    text = report.to_html()
-    rows = [unescape(r) for r in re.findall(r'<tr data-find="([^"]*)"', text)]
-    script = text[text.index("<script>") + 8 : text.index("</script>")]
-    check = """
-parts.filter.value = "FAKE  add";
-parts.filter.change();
-console.log(JSON.stringify([parts.count.textContent, rows.map(r => r.off)]));
-"""
-    path = tmp_path / "page.js"
-    path.write_text(DOCUMENT + script + check, encoding="utf-8")
-    done = subprocess.run(
-        [node, path, json.dumps(rows)], capture_output=True, text=True, check=True
-    )
-    # NEG is on the CPU, but its reason speaks of fake and ADD
-    assert json.loads(done.stdout) == ["3 nodes", [True, False, True, False, False]]
+def overlap(places: list[Any]) -> bool:
+    rows: dict[float, list[float]] = {}
+    for x, y in places:
+        rows.setdefault(y, []).append(x)
+    return any(b - a < 140 for xs in rows.values() for a, b in pairwise(sorted(xs)))
 
 
 def test_boxes_do_not_overlap() -> None:
     rng = np.random.default_rng(0)
     edges = [(int(rng.integers(0, b)), b) for b in range(1, 200) for _ in range(2)]
-    places = layout(200, edges)
-    rows: dict[float, list[float]] = {}
-    for x, y in places:
-        rows.setdefault(y, []).append(x)
-    assert all(places[b][1] > places[a][1] for a, b in edges)
-    for xs in rows.values():
-        assert all(b - a >= 140 for a, b in zip(sorted(xs), sorted(xs)[1:], strict=False))
+    assert not overlap(layout(200, edges))
+
+
+def test_a_long_chain_and_a_wide_layer_are_wrapped() -> None:
+    for edges in ([(i, i + 1) for i in range(999)], [(0, i) for i in range(1, 1000)]):
+        places = layout(1000, edges)
+        assert not overlap(places)
+        width, height = size(places)
+        assert 0.5 < width / height < 5
+    assert layout(0, []) == [] and layout(1, []) == [(0, 0)]
+
+
+def test_constants_stand_above_their_readers() -> None:
+    places = layout(6, [(0, 1), (1, 2), (2, 3), (3, 5), (4, 5)])
+    assert places[4][1] == places[3][1]
 
 
 # -- cost
@@ -284,8 +283,74 @@ def test_pages_and_files(capsys: pytest.CaptureFixture[str], path: Path, tmp_pat
     assert "3 of 4 delegated" in target.read_text(encoding="utf-8")
 
 
+def test_a_dry_run(capsys: pytest.CaptureFixture[str], path: Path) -> None:
+    code, out, _ = call(capsys, path, "--device", "sm_90", "--json")
+    found = json.loads(out)
+    assert code == 0 and found["totals"]["cpu"] == 4  # so little does not pay on a GPU
+    assert {r["code"] for n in found["nodes"] for r in n["refusals"]} == {"POLICY"}
+    assert {r["delegate"] for n in found["nodes"] for r in n["refusals"]} == {"cuda"}
+    both = ("-d", "opencl", "-d", "cuda", "--device", "intel-cpu", "--device", "sm_75")
+    _, out, _ = call(capsys, path, *both, "--json")
+    assert {r["delegate"] for r in json.loads(out)["nodes"][1]["refusals"]} == {"opencl", "cuda"}
+    code, _, err = call(capsys, path, "-d", "opencl", "--device", "sm_75", "--device", "sm_80")
+    assert code == 2 and "1 delegates and 2 devices" in err
+    code, _, err = call(capsys, path, "-d", FAKE, "--device", "sm_75")
+    assert code == 2 and "knows the delegates cuda, opencl" in err
+    code, _, err = call(capsys, path, "--device", "sm_1")
+    assert code == 2 and "sm_90" in err and "pocl-cpu" in err
+
+
+def test_a_dry_run_of_a_network(capsys: pytest.CaptureFixture[str], root: Path) -> None:
+    path = root / "examples" / "models" / "digits_int8.tflite"
+    code, out, _ = call(capsys, path, "--device", "pocl-cpu", "--strict", "--json")
+    found = json.loads(out)
+    (partition,) = found["partitions"]
+    assert code == 0 and partition["delegate"] == "opencl" and partition["kernels"]
+    assert partition["cost"]["device"] > 0 and partition["cost"]["transfer"] > 0
+    _, again, _ = call(capsys, path, "--device", "pocl-cpu", "--strict", "--json")
+    assert again == out
+
+
 def test_shapes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "z.tflite"
     path.write_bytes(zigzag())
     _, out, _ = call(capsys, path, "-d", FAKE, "--json", "--shape", "t0=8,4")
     assert json.loads(out)["partitions"][0]["bytes_in"] == 8 * 4 * 4
+
+
+# -- against Model Explorer's own reader
+
+
+CONVERT = """
+import sys
+import ai_edge_model_explorer_adapter as adapter
+print(adapter.ConvertFlatbufferDirectlyToJson(adapter.VisualizeConfig(), sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize("name", ["lyra_quantizer_two_signatures", "resnet8_int8"])
+def test_model_explorer_finds_all_nodes(models: Path, name: str) -> None:
+    reason = "pip install ai-edge-model-explorer-adapter (the extra explorer)"
+    pytest.importorskip("ai_edge_model_explorer_adapter", reason=reason)
+    path = models / f"{name}.tflite"
+    done = subprocess.run(
+        [sys.executable, "-c", CONVERT, path], capture_output=True, text=True, check=True
+    )
+    with Interpreter(path, delegates=[Fake("ADD")]) as interpreter:
+        ours = json.loads(interpreter.delegate_coverage().to_model_explorer())
+        counts = [len(interpreter.get_node_details(i)) for i in range(interpreter.num_subgraphs())]
+    (collection,) = json.loads(done.stdout)
+    graphs = collection["subgraphs"]
+    assert list(ours) == [graph["id"] for graph in graphs]
+    for graph, count in zip(graphs, counts, strict=True):
+        found = set()
+        for node in graph["nodes"]:
+            tensors = [
+                a["value"]
+                for output in node["outputsMetadata"]
+                for a in output["attrs"]
+                if a["key"] == "tensor_name"
+            ]
+            found |= {node["id"], *tensors}
+        results = ours[graph["id"]]["results"]
+        assert len(results) == count and set(results) <= found
