@@ -7,13 +7,16 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 WORKERS ?= 2
 
 .NOTPARALLEL:
-.PHONY: demo test check bench clean
+.PHONY: demo test nvrtc check bench clean
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/python examples/digits_demo.py
 
 test: $(VENV)/dev.stamp $(VENV)/devices.stamp
 	$(BIN)/python -m pytest -n $(WORKERS) $(TESTS)
+
+nvrtc: $(VENV)/dev.stamp $(VENV)/nvrtc.stamp
+	$(BIN)/python -m pytest -n $(WORKERS) -m nvrtc tests/test_nvrtc.py
 
 check: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
@@ -45,4 +48,8 @@ $(VENV)/dev.stamp: pyproject.toml $(VENV)/venv.stamp
 $(VENV)/devices.stamp: pyproject.toml $(VENV)/venv.stamp
 	$(PIP) install -q -e '.[devices]'
 	tools/install_pocl.sh
+	touch $@
+
+$(VENV)/nvrtc.stamp: pyproject.toml $(VENV)/venv.stamp
+	$(PIP) install -q -e '.[nvrtc]'
 	touch $@

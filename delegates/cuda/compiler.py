@@ -62,7 +62,8 @@ class Compiler:
             nvrtc.compileProgram(program, (f"-arch={self.architecture}", *OPTIONS))
             if self.architecture.startswith("compute"):
                 return bytes(nvrtc.getPTX(program))
-            return bytes(nvrtc.getCUBIN(program))
+            # CuPy takes the last byte for the end of a string (`nvrtc.pyx`, getCUBIN)
+            return bytes(nvrtc.getCUBIN(program)) + b"\0"
         except nvrtc.NVRTCError as e:
             lines = str(nvrtc.getProgramLog(program)).strip().splitlines()
             log = "; ".join(line.strip() for line in lines[:20])

@@ -67,6 +67,7 @@ DEVICE f64 mad(f64 a, f64 b, f64 c) { return __fma_rn(a, b, c); }
 #define F_ATAN2(y, x) atan2(y, x)
 #define F_CBRT(x) cbrt(x)
 #define F_ABS(x) fabs(x)
+#define F_COPYSIGN(x, y) copysign(x, y)
 #define F_FLOOR(x) floor(x)
 #define F_CEIL(x) ceil(x)
 #define F_RINT(x) rint(x)

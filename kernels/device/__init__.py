@@ -103,7 +103,15 @@ PROFILES: Mapping[str, Capability] = {
         Capability("opencl-gpu", "gpu", 16, 1, fp16=True, local_memory=1 << 15),
         *(
             Capability(f"sm_{n}", "gpu", units, 1, True, True, 32, True, 48 << 10, 1024, "cuda")
-            for n, units in ((75, 40), (80, 108), (86, 84), (89, 128), (90, 132), (100, 148))
+            for n, units in (
+                (75, 40),
+                (80, 108),
+                (86, 84),
+                (89, 128),
+                (90, 132),
+                (100, 148),
+                (120, 170),
+            )
         ),
     )
 }

@@ -17,7 +17,7 @@ from typing import Any
 from litedelegate.delegates.opencl.device import OpenCLDevice
 
 from . import kernels, memory
-from .kernels import NVRTCError, Nvrtc
+from .kernels import Nvrtc, NVRTCError
 from .machine import CUDARuntimeError, Machine
 
 __all__ = ["CUDARuntimeError", "Machine", "NVRTCError", "make"]

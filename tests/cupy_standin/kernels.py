@@ -53,22 +53,20 @@ class Nvrtc:
         self._programs: dict[int, tuple[str, str]] = {}  # text and log
         self.compiled = 0
 
-    def getVersion(self) -> tuple[int, int]:  # noqa: N802
+    def getVersion(self) -> tuple[int, int]:
         return 13, 0
 
-    def getSupportedArchs(self) -> tuple[int, ...]:  # noqa: N802
+    def getSupportedArchs(self) -> tuple[int, ...]:
         return 75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121
 
-    def createProgram(  # noqa: N802
-        self, source: str, name: str, headers: Any, include_names: Any
-    ) -> int:
+    def createProgram(self, source: str, name: str, headers: Any, include_names: Any) -> int:
         if not isinstance(source, str) or not isinstance(name, str):
             raise TypeError("createProgram takes text")
         number = len(self._programs) + 1
         self._programs[number] = source, ""
         return number
 
-    def compileProgram(self, program: int, options: Any) -> None:  # noqa: N802
+    def compileProgram(self, program: int, options: Any) -> None:
         source, _ = self._programs[program]
         architectures = [o for o in options if re.fullmatch(r"-arch=(sm|compute)_\d+a?", o)]
         if len(architectures) != 1:
@@ -80,17 +78,17 @@ class Nvrtc:
             self._programs[program] = source, str(e)
             raise NVRTCError("NVRTC_ERROR_COMPILATION (6)") from e
 
-    def getProgramLog(self, program: int) -> str:  # noqa: N802
+    def getProgramLog(self, program: int) -> str:
         return self._programs[program][1]
 
-    def getCUBIN(self, program: int) -> bytes:  # noqa: N802
+    def getCUBIN(self, program: int) -> bytes:
         """Without the last byte, as CuPy's."""
         return _MAGIC + self._programs[program][0].encode()
 
-    def getPTX(self, program: int) -> bytes:  # noqa: N802
+    def getPTX(self, program: int) -> bytes:
         return self.getCUBIN(program)
 
-    def destroyProgram(self, program: int) -> None:  # noqa: N802
+    def destroyProgram(self, program: int) -> None:
         self._programs[program] = "", ""
 
 
@@ -119,7 +117,8 @@ class Module:
             raise TypeError("load takes bytes")
         if not cubin.startswith(_MAGIC):
             raise CUDARuntimeError("CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid")
-        self._kernels = _build(self.machine, cubin[len(_MAGIC) :].decode())
+        text = cubin[len(_MAGIC) :].rstrip(b"\0").decode()
+        self._kernels = _build(self.machine, text)
         self._device = self.machine.current
 
     def get_function(self, name: str) -> Function:
@@ -151,7 +150,7 @@ class Function:
     ) -> None:
         if not isinstance(grid, tuple) or not isinstance(block, tuple):
             raise TypeError("grid and block are tuples")
-        grid, block = (grid + (1, 1))[:3], (block + (1, 1))[:3]
+        grid, block = (*grid, 1, 1)[:3], (*block, 1, 1)[:3]
         queue = self._queue(stream)
         # CUDA's programming guide, "Technical Specifications per Compute Capability"
         threads = block[0] * block[1] * block[2]

@@ -182,7 +182,7 @@ class Graph:
         stream.queue.put_all(self._work)
 
 
-class ndarray:  # noqa: N801
+class ndarray:
     """`cupy/_core/core.pyx`: as much of an array as crosses between libraries."""
 
     machine: Machine

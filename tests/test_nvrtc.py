@@ -1,0 +1,131 @@
+"""Every kernel that the case tables lower to is compiled for every architecture. Needs no GPU.
+
+The sizes of each kernel's parameters, read from the cubin, are those of the arguments that the
+host gives; kernels in which time is spent keep everything in registers.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import cubin
+import pytest
+from test_device import KEYS, claim
+
+from litedelegate.delegates.cuda.compiler import Compiler
+from litedelegate.delegates.cuda.device import blocks
+from litedelegate.delegates.gpu.cache import ProgramCache
+from litedelegate.delegates.gpu.device import Launch
+from litedelegate.delegates.gpu.dry import DryDevice
+from litedelegate.delegates.gpu.fuse import Item
+from litedelegate.delegates.gpu.plan import Plan
+from litedelegate.kernels.api import Run
+from litedelegate.kernels.device import PROFILES
+
+pytestmark = pytest.mark.nvrtc
+
+ARCHITECTURES = sorted(name for name in PROFILES if name.startswith("sm_"))
+FAMILIES: Mapping[str, list[str]] = defaultdict(list)
+for _key in KEYS:
+    FAMILIES[_key.partition("-")[0]].append(_key)
+# families whose inner loops must not touch local memory
+HOT = {"conv", "depthwise", "fully_connected", "matmul", "transpose_conv"}
+_PRELUDE = files("litedelegate.delegates.cuda").joinpath("prelude.h").read_text("utf-8")
+
+
+class Listening(DryDevice):
+    """Keeps what a plan would have built and launched."""
+
+    alignment = 256
+
+    def __init__(self, profile: str) -> None:
+        super().__init__(PROFILES[profile])
+        self.source = ""
+        self.launches: Sequence[Launch] = ()
+
+    def build(self, source: str, names: Sequence[str]) -> Mapping[str, Any]:
+        self.source = source
+        return {name: name for name in names}
+
+    def record(self, launches: Sequence[Launch]) -> Run:
+        self.launches = launches
+        return super().record(launches)
+
+
+def planned(profile: str, family: str) -> Listening:
+    """All cases of a family, as one partition of a model would be."""
+    device = Listening(profile)
+    items, inputs, outputs = [], [], []
+    for number, key in enumerate(FAMILIES[family]):
+        claimed = claim(key, device.capability)
+        if claimed.lowered is None:
+            continue
+        spec = claimed.spec
+        ins = [1000 * number + i for i in range(len(spec.inputs))]
+        outs = [1000 * number + 500 + i for i in range(len(spec.outputs))]
+        items.append(Item(spec, ins, outs, claimed.lowered))
+        given = zip(ins, spec.inputs, strict=True)
+        inputs += [i for i, s in given if s is not None and s.const is None]
+        outputs += outs
+    Plan(device, items, inputs, outputs)
+    return device
+
+
+@cache
+def compiler(architecture: str) -> Compiler:
+    cupy = pytest.importorskip("cupy", reason="no CuPy: pip install 'litedelegate[nvrtc]'")
+    return Compiler(cupy, architecture.removeprefix("sm_"), ProgramCache(""))
+
+
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_kernels_compile(architecture: str, family: str) -> None:
+    nvrtc = compiler(architecture)
+    assert nvrtc.architecture == architecture
+    device = planned(architecture, family)
+    if not device.launches:
+        pytest.skip(f"no case of {family} needs a kernel")
+    found = cubin.kernels(nvrtc.compile(f"{_PRELUDE}\n{device.source}"))
+    for launch in device.launches:
+        kernel = found[launch.kernel]
+        assert kernel.parameters == [8] * len(launch.args)  # all are pointers
+        blocks(launch.grid, launch.group)
+        if family in HOT:
+            assert kernel.local == 0, f"{launch.kernel} spills {kernel.local} bytes"
+
+
+def test_the_cubin_reader() -> None:
+    text = """
+KERNEL void plain(f32* a, i32 n, f64 z, u8 b) { a[n] = (f32)(a[n] * z) + b; }
+KERNEL void spills(f32* a, i32 n)
+{
+    f32 v[64];
+    for (i32 i = 0; i < 64; i++)
+        v[i] = a[i];
+    for (i32 i = 0; i < n; i++)
+        v[(i * 7 + n) % 64] += v[i % 64];
+    for (i32 i = 0; i < 64; i++)
+        a[i] = v[i];
+}
+"""
+    found = cubin.kernels(compiler("sm_90").compile(_PRELUDE + text))
+    assert found["plain"].parameters == [8, 4, 8, 1] and found["plain"].local == 0
+    assert found["spills"].parameters == [8, 4] and found["spills"].local >= 256
+
+
+def test_denormals_stay_and_nothing_is_fused_unasked() -> None:
+    """The instructions, in PTX: a product and a sum apart, and fma where the text says MAD."""
+    newer = Compiler(pytest.importorskip("cupy"), "119", ProgramCache(""))
+    assert newer.architecture.startswith("compute_")  # unknown to NVRTC: PTX for the driver
+    text = """
+KERNEL void apart(f32* a) { a[0] = a[1] * a[2] + a[3]; }
+KERNEL void fused(f32* a) { a[0] = MAD(a[1], a[2], a[3]); }
+"""
+    ptx = newer.compile(_PRELUDE + text).decode()
+    apart, fused = ptx.split(".entry fused") if ".entry fused" in ptx else ("", "")
+    assert "mul.rn.f32" in apart and "add.rn.f32" in apart and "fma" not in apart
+    assert "fma.rn.f32" in fused and ".ftz" not in ptx
