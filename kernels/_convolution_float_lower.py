@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from math import ceil
 
 import numpy as np
 
 from ._convolution_parts import Parts, direct, window_macros
-from ._lower import activated, values
+from ._lower import activated, f32, values
+from ._quant import float_activation_range
 from ._register_tiles import Tile, choose_tile, lanes_of, shares
 from ._window import Window
 from .api import NodeSpec
@@ -62,9 +64,9 @@ def convolution(
         "VW": tile.lanes,
         "PADS": int(window.pads),
         "BIAS": "IN2",
-        "FINISH(v)": activated("v", node.options.fused_activation_function, node.outputs[0]),
+        **_finishing(node, tile.lanes),
         **bands.defines,
-        **_unrolled(tile, window, bands.pitch, channels),
+        **_unrolled(tile, window, bands.pitch, channels, units),
     }
     step = Kernel("conv_f32_cpu", (0, packed, bias), bands.grid, defines, ("arithmetic",))
     return Lowered([step])
@@ -120,17 +122,33 @@ class _Bands:
         }
 
 
-def _unrolled(tile: Tile, window: Window, pitch: int, channels: int) -> dict[str, object]:
-    """EACH_ROW(F): F(m, offset of its pixel) for each of a tile; EACH_VECTOR(F, m): F(m, j)."""
-    offsets = [
-        y * window.stride[0] * pitch + x * window.stride[1] * channels
-        for y in range(tile.height)
-        for x in range(tile.width)
+def _unrolled(
+    tile: Tile, window: Window, pitch: int, channels: int, units: int
+) -> dict[str, object]:
+    """EACH_ROW(F): F(m, where it reads, where it stores) for each pixel of a tile, from its first;
+    EACH_VECTOR(F, m): F(m, j).
+    """
+    (down, across), width = window.stride, window.out[1]
+    rows = [
+        f"F({m}, {y * down * pitch + x * across * channels}, {(y * width + x) * units})"
+        for m, (y, x) in enumerate(np.ndindex(tile.height, tile.width))
     ]
     return {
-        "EACH_ROW(F)": " ".join(f"F({m}, {o})" for m, o in enumerate(offsets)),
+        "EACH_ROW(F)": " ".join(rows),
         "EACH_VECTOR(F, m)": " ".join(f"F(m, {j})" for j in range(tile.vectors)),
     }
+
+
+def _finishing(node: NodeSpec, lanes: int) -> dict[str, object]:
+    """The fused activation, of a value and of a vector of them. NaN stays."""
+    low, high = float_activation_range(node.options.fused_activation_function)
+    vector = "(v)"
+    if low > -math.inf:
+        vector = f"({vector} < {f32(low)} ? VSPLAT(f32, {lanes}, {f32(low)}) : {vector})"
+    if high < math.inf:
+        vector = f"({vector} > {f32(high)} ? VSPLAT(f32, {lanes}, {f32(high)}) : {vector})"
+    scalar = activated("v", node.options.fused_activation_function, node.outputs[0])
+    return {"FINISH(v)": scalar, "FINISH_VECTOR(v)": vector}
 
 
 def depthwise(node: NodeSpec, capability: Capability, window: Window, weights: Array) -> Lowered:

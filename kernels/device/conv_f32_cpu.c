@@ -7,12 +7,38 @@
 #define NR (NV * VW)
 #define SUMS VEC(f32, VW)
 #define ZERO(m, j) SUMS s##m##_##j = VLOAD(VW, BIAS + block * NR + j * VW);
-#define ROW_ZERO(m, offset) EACH_VECTOR(ZERO, m)
+#define ROW_ZERO(m, in, out) EACH_VECTOR(ZERO, m)
 #define WEIGHT(m, j) const SUMS w##j = VLOAD(VW, w + j * VW);
 #define PRODUCT(m, j) s##m##_##j = MAD(v##m, w##j, s##m##_##j);
-#define ROW_PRODUCT(m, offset) const SUMS v##m = VSPLAT(f32, VW, x[c + offset]); EACH_VECTOR(PRODUCT, m)
-#define SPILL(m, j) VSTORE(VW, s##m##_##j, sums + m * NR + j * VW);
-#define ROW_SPILL(m, offset) EACH_VECTOR(SPILL, m)
+#define ROW_PRODUCT(m, in, out) const SUMS v##m = VSPLAT(f32, VW, x[c + in]); EACH_VECTOR(PRODUCT, m)
+#define LAST (N / GROUPS % NR) /* channels of the last block, where it is not a whole one */
+#define KEPT(m) (m / TX >= ty - oy && m % TX >= tx - ox)
+#ifdef OUT
+#define SAVE(m, j) VSTORE(VW, FINISH_VECTOR(s##m##_##j), to + j * VW);
+#define SAVE_LAST(m, j) \
+    if (j * VW + VW <= LAST) \
+        SAVE(m, j) \
+    else { \
+        f32 lanes[VW]; \
+        VSTORE(VW, FINISH_VECTOR(s##m##_##j), lanes); \
+        for (i32 i = 0; i < LAST - j * VW; i++) \
+            to[j * VW + i] = lanes[i]; \
+    }
+#define ROW_SAVE(m, in, out) if (KEPT(m)) { GLOBAL f32* to = OUT + at + out; EACH_VECTOR(SAVE, m) }
+#define ROW_SAVE_LAST(m, in, out) \
+    if (KEPT(m)) { GLOBAL f32* to = OUT + at + out; EACH_VECTOR(SAVE_LAST, m) }
+#else
+#define SPILL(m, j) VSTORE(VW, s##m##_##j, sums + j * VW);
+#define ROW_STORE(m, out, count) \
+    if (KEPT(m)) { \
+        f32 sums[NR]; \
+        EACH_VECTOR(SPILL, m) \
+        for (i32 j = 0; j < count; j++) \
+            STORE(at + out + j, FINISH(sums[j])); \
+    }
+#define ROW_SAVE(m, in, out) ROW_STORE(m, out, NR)
+#define ROW_SAVE_LAST(m, in, out) ROW_STORE(m, out, LAST)
+#endif
 
 KERNEL void KERNEL_NAME(PARAMETERS)
 {
@@ -70,19 +96,12 @@ KERNEL void KERNEL_NAME(PARAMETERS)
                             EACH_ROW(ROW_PRODUCT)
                         }
                     }
-                f32 sums[TY * TX * NR];
-                EACH_ROW(ROW_SPILL)
-                for (i32 y = ty - oy; y < TY; y++)
-                    for (i32 x = tx - ox; x < TX; x++) {
-                        const i32 at = ((n * OH + oy + y) * OW + ox + x) * N + n0;
-                        const f32* sum = sums + (y * TX + x) * NR;
-                        if (units >= NR)
-                            for (i32 j = 0; j < NR; j++)
-                                STORE(at + j, FINISH(sum[j]));
-                        else
-                            for (i32 j = 0; j < N / GROUPS % NR; j++)
-                                STORE(at + j, FINISH(sum[j]));
-                    }
+                const i32 at = ((n * OH + oy) * OW + ox) * N + n0;
+                if (!LAST || units >= NR) {
+                    EACH_ROW(ROW_SAVE)
+                } else {
+                    EACH_ROW(ROW_SAVE_LAST)
+                }
             }
     }
 }
@@ -93,5 +112,11 @@ KERNEL void KERNEL_NAME(PARAMETERS)
 #undef WEIGHT
 #undef PRODUCT
 #undef ROW_PRODUCT
+#undef LAST
+#undef KEPT
+#undef SAVE
+#undef SAVE_LAST
+#undef ROW_SAVE
+#undef ROW_SAVE_LAST
 #undef SPILL
-#undef ROW_SPILL
+#undef ROW_STORE
