@@ -2,14 +2,53 @@
 
 from __future__ import annotations
 
+from math import ceil
+
 import numpy as np
 
 from ._convolution import scaling
-from ._convolution_parts import Parts, Scale, direct
+from ._convolution_parts import Parts, Scale, direct, window_macros
+from ._lower import values
+from ._register_tiles import choose_tile, shares
+from ._requantize_lower import LANES, requantised
+from ._scaling import Scaling
 from ._window import Window
-from .api import NodeSpec
-from .device import Capability, Lowered
-from .types import Array
+from .api import NodeSpec, TensorSpec
+from .device import Capability, Kernel, Lowered
+from .types import Array, DType
+
+_C_TYPES = {DType.INT8: "i8", DType.UINT8: "u8"}
+
+
+class _Bytes:
+    """Weights [units, …] as signed bytes, inputs as unsigned ones, and what that adds to sums.
+
+    `moved`: what was added to all weights, `flip`: the bit in which inputs differ from what is
+    stored. `bound` [units]: the largest absolute sums.
+    """
+
+    def __init__(self, node: NodeSpec, weights: Array, scale: Scale) -> None:
+        x, bias = node.input(0), node.optional(2)
+        flat = weights.reshape(weights.shape[0], -1).astype(np.int64)
+        low, high = flat.min(initial=0), flat.max(initial=0)
+        self.moved = 0 if low >= -128 and high <= 127 else int(-128 - low)
+        self.weights = (weights + self.moved).astype(np.int8)
+        self.flip = 128 if x.dtype is DType.INT8 else 0
+        self.padding = x.zero_point + self.flip
+        sums = flat.sum(axis=1)
+        stored = None if bias is None else values(bias).reshape(-1)
+        found: Scaling = scale(node, x, node.input(1), sums, stored, len(flat))
+        offset = found.offset - self.flip * sums
+        self.bound = np.abs(flat).sum(axis=1) * _largest(x) + np.abs(found.offset)
+        self.scaling = Scaling(
+            found.q, found.shift, offset, found.zero, found.low, found.high, False, found.rounded
+        )
+
+
+def _largest(x: TensorSpec) -> int:
+    """Of the absolute values of x less its zero point."""
+    low, high = x.dtype.range()
+    return max(x.zero_point - low, high - x.zero_point)
 
 
 def convolution(
@@ -22,35 +61,60 @@ def convolution(
 ) -> Lowered:
     """Of weights [units, taps, depth], less their zero point, and an input of `channels`."""
     units, taps, depth = weights.shape
-    if depth != channels:
+    x, pixels = node.input(0), node.outputs[0].size // max(units, 1)
+    if depth != channels or not pixels:
         return direct(node, capability, window, weights, channels, scale)
-    parts = Parts(node, capability, window, weights, True, scale)
-    rows = node.outputs[0].size // max(units, 1)
-    lanes = 16 if capability.vector_width >= 8 else 8
-    vectors = 2 if units > lanes else 1
-    block = lanes * vectors
-    height = _height(rows, 12 if vectors == 2 else 14)
-    blocks = -(-units // block)
-    packed = np.zeros((blocks * block, taps * depth), parts.weights.dtype)
-    packed[:units] = parts.weights.reshape(units, -1)
-    packed = packed.reshape(blocks, block, -1).transpose(0, 2, 1).copy()
-    padding = np.full(depth, parts.zero, node.input(0).dtype.numpy)
-    return parts.kernel(
-        "conv_i8_cpu",
-        [0, packed, padding],
-        (blocks, -(-rows // height)),
-        C=depth,
-        MR=height,
-        NV=vectors,
-        VW=lanes,
-        PADS=int(window.pads),
-        **{"EACH_ROW(F)": " ".join(f"F({i})" for i in range(height))},
+    data = _Bytes(node, weights, scale)
+    seen = taps * depth
+    each = 4 if capability.dot4 else 1  # products of a step
+    steps = ceil(seen / each)
+    tile = choose_tile(LANES, 1, pixels, units, steps)
+    vectors = ceil(units / LANES)
+    blocks = ceil(vectors / tile.vectors)
+    # the last vector is moved back to the end
+    first = np.minimum(np.arange(vectors) * LANES, max(units - LANES, 0))
+    rows = first[:, None] + np.arange(LANES)
+    packed = np.zeros((blocks * tile.vectors, LANES, steps * each), np.int8)
+    flat = data.weights.reshape(units, seen)
+    packed[:vectors, :, :seen] = np.where(
+        (rows < units)[..., None], flat[np.minimum(rows, units - 1)], 0
     )
-
-
-def _height(rows: int, most: int) -> int:
-    """Rows of a tile: few tiles, little of the last one idle, weights loaded seldom."""
-    return min(range(1, most + 1), key=lambda r: (-(-rows // r) * (r + 2), -r))
+    packed = packed.reshape(blocks, tile.vectors, LANES, steps, -1).transpose(0, 3, 1, 2, 4)
+    stored = np.ascontiguousarray(packed)
+    requantise = requantised(data.scaling, data.bound, 2)
+    wanted = shares(capability, tile.cycles)
+    tiles = ceil(pixels / tile.width)
+    bands = min(tiles, wanted)
+    share = ceil(blocks / max(1, wanted // bands))
+    in_place = window.pointwise and window.stride == (1, 1) and x.dtype is DType.UINT8
+    band = ceil(tiles / bands) * tile.width
+    defines: dict[str, object] = {
+        **window_macros(window),
+        **requantise.defines,
+        "M": pixels,
+        "N": units,
+        "C": channels,
+        "SIZE": x.size,
+        "DEPTH": steps * each,
+        "DOT4": int(capability.dot4),
+        "WT": "i32" if capability.dot4 else "i8",
+        "XT": _C_TYPES[x.dtype],
+        "MR": tile.width,
+        "NV": tile.vectors,
+        "ROWS": band,
+        "BLOCKS": blocks,
+        "SHARE": share,
+        "PADS": int(window.pads),
+        "PADDING": data.padding,
+        "FLIP": data.flip,
+        "SUM_FACTOR": -data.moved,
+        "IN_PLACE": int(in_place and (seen % 4 == 0 or not capability.dot4)),
+        "EACH_ROW(F)": " ".join(f"F({m})" for m in range(tile.width)),
+        "EACH_VECTOR(F, m)": " ".join(f"F(m, {j})" for j in range(tile.vectors)),
+    }
+    grid = (ceil(blocks / share), ceil(pixels / band))
+    reads = (0, stored.view(np.int32) if capability.dot4 else stored, *requantise.constants)
+    return Lowered([Kernel("conv_i8_cpu", reads, grid, defines, ("int8_cpu",))])
 
 
 def depthwise(node: NodeSpec, capability: Capability, window: Window, weights: Array) -> Lowered:

@@ -46,6 +46,7 @@ typedef double f64;
 #define F_ATAN2(y, x) atan2(y, x)
 #define F_CBRT(x) cbrt(x)
 #define F_ABS(x) fabs(x)
+#define F_COPYSIGN(x, y) copysign(x, y)
 #define F_FLOOR(x) floor(x)
 #define F_CEIL(x) ceil(x)
 #define F_RINT(x) rint(x)
@@ -57,6 +58,8 @@ typedef double f64;
 #define PASTE_(a, b) a##b
 #define PASTE(a, b) PASTE_(a, b)
 #define VEC_f32 float
+#define VEC_f64 double
+#define VEC_i64 long
 #define VEC_i32 int
 #define VEC_i16 short
 #define VEC_u8 uchar
@@ -64,16 +67,41 @@ typedef double f64;
 #define VEC(type, W) VEC_1(type, W)
 #define VEC_1(type, W) PASTE(VEC_##type, W)
 #define VSPLAT(type, W, v) ((VEC(type, W))((type)(v)))
+#ifdef __clang__
+/* PoCL's vload and vstore take small numbers one by one, and its conversions too */
+#define VLOAD(W, p) PASTE(load_vector, W)(p)
+#define VSTORE(W, v, p) store_vector(v, p)
+#define VCONVERT(type, W, v) __builtin_convertvector(v, VEC(type, W))
+#define OVERLOADED static inline __attribute__((overloadable))
+#define VECTORS(T) VECTORS_OF(T, 2) VECTORS_OF(T, 4) VECTORS_OF(T, 8) VECTORS_OF(T, 16)
+#define VECTORS_OF(T, W) \
+    typedef T##W unaligned_##T##W __attribute__((aligned(sizeof(T)))); \
+    VECTORS_AT(T, W, __global) VECTORS_AT(T, W, __private)
+#define VECTORS_AT(T, W, SPACE) \
+    OVERLOADED T##W load_vector##W(SPACE const T* p) \
+    { \
+        return *(SPACE const unaligned_##T##W*)p; \
+    } \
+    OVERLOADED void store_vector(T##W v, SPACE T* p) \
+    { \
+        *(SPACE unaligned_##T##W*)p = v; \
+    }
+VECTORS(float) VECTORS(int) VECTORS(long) VECTORS(short) VECTORS(uchar) VECTORS(char)
+#ifdef cl_khr_fp64
+VECTORS(double)
+#endif
+#else
 #define VLOAD(W, p) PASTE(vload, W)(0, p)
 #define VSTORE(W, v, p) PASTE(vstore, W)(v, 0, p)
 #define VCONVERT(type, W, v) PASTE(convert_, VEC(type, W))(v)
+#endif
 #ifdef DOT4_ASSEMBLER
 static inline int16 dot4_u8i8(int16 c, int16 a, int16 b)
 {
     __asm__("vpdpbusd %2, %1, %0" : "+v"(c) : "v"(a), "v"(b));
     return c;
 }
-#define DOT4_U8I8(c, a, b) dot4_u8i8(c, (int16)(a), b)
+#define DOT4_U8I8(c, a, b) dot4_u8i8(c, a, b)
 #elif defined(HAS_DOT4)
-#define DOT4_U8I8(c, a, b) __builtin_ia32_vpdpbusd512(c, (int16)(a), b)
+#define DOT4_U8I8(c, a, b) __builtin_ia32_vpdpbusd512(c, a, b)
 #endif

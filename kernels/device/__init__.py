@@ -57,6 +57,7 @@ MACROS: Mapping[str, str] = {
     "F_ATAN2": "atan2",
     "F_CBRT": "cube root",
     "F_ABS": "absolute value of floats",
+    "F_COPYSIGN": "F_COPYSIGN(a, b): |a| with the sign of b",
     "F_FLOOR": "floor",
     "F_CEIL": "ceil",
     "F_RINT": "to nearest, halves to even",
@@ -69,9 +70,9 @@ MACROS: Mapping[str, str] = {
     "VSPLAT": "VSPLAT(type, W, scalar): a vector of one value",
     "VLOAD": "VLOAD(W, pointer): W neighbours, at any alignment",
     "VSTORE": "VSTORE(W, vector, pointer)",
-    "VCONVERT": "VCONVERT(type, W, vector): lane by lane",
-    "DOT4_U8I8": "DOT4_U8I8(c, a, b): 16 lanes of i32, each plus four products of a's u8 (one i32, "
-    "the same for all lanes) and b's i8 (an i32 for each lane); where `dot4` is true",
+    "VCONVERT": "VCONVERT(type, W, vector): lane by lane, as a cast does",
+    "DOT4_U8I8": "DOT4_U8I8(c, a, b): vectors of 16 i32: each of c plus four products of a's u8 "
+    "and b's i8; where `dot4` is true",
 }
 # C types of the vocabulary, which a prelude defines too
 TYPES = ("f32", "f64", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64")

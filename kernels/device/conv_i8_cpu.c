@@ -1,71 +1,143 @@
-/* Convolution and products of matrices on a CPU: MR output pixels by NV vectors of VW channels in
-   registers. Weights come in blocks of NV * VW channels: [block][tap][C][channel]. Pixels outside
-   the input read IN2, C values of padding. FINISH(n, sum) makes the result of channel n. */
-#define NR (NV * VW)
-#define SUMS VEC(ACC, VW)
-#if INTEGER
-#define WEIGHTS(p) VCONVERT(i32, VW, VLOAD(VW, p))
+/* Convolution and products of matrices of 8-bit integers on a CPU: MR pixels by NV vectors of 16
+   channels in registers. What a tile of pixels sees is copied first, pixel by pixel, as unsigned
+   bytes, which FLIP makes of signed ones; outside of the input all bytes are PADDING. Weights are
+   signed and come in blocks of NV vectors: with DOT4 [block][DEPTH / 4][channel][4], else
+   [block][DEPTH][channel]. Where they were moved to be signed, SUM_FACTOR times the sum of what a
+   pixel sees is added. REQUANTISE(v, n) makes stored values, plus LIFT, of sums of channels n …. A
+   work-item does ROWS pixels and SHARE blocks. The last vector of channels is moved back to the
+   end, so that only N < 16 is stored one by one. */
+#define VALUES VEC(i32, 16)
+#define FIRST(j) (16 * (block * NV + j) + 16 <= N || N < 16 ? 16 * (block * NV + j) : N - 16)
+#define ZERO(m, j) VALUES s##m##_##j = VSPLAT(i32, 16, 0);
+#define ROW_ZERO(m) EACH_VECTOR(ZERO, m)
+#if DOT4
+#define STEPS (DEPTH / 4)
+#define SEEN_TYPE i32
+#define WEIGHT(m, j) const VALUES w##j = VLOAD(16, w + j * 16);
+#define PRODUCT(m, j) s##m##_##j = DOT4_U8I8(s##m##_##j, x##m, w##j);
 #else
-#define WEIGHTS(p) VLOAD(VW, p)
+#define STEPS DEPTH
+#define SEEN_TYPE u8
+#define WEIGHT(m, j) const VALUES w##j = VCONVERT(i32, 16, VLOAD(16, w + j * 16));
+#define PRODUCT(m, j) s##m##_##j = MAD(x##m, w##j, s##m##_##j);
 #endif
-#if NV == 2
-#define SECOND(text) text
+#define ROW_PRODUCT(m) { \
+    const VALUES x##m = VSPLAT(i32, 16, seen##m[k]); \
+    EACH_VECTOR(PRODUCT, m) }
+#define SPILL(m, j) VSTORE(16, s##m##_##j, sums + (m * NV + j) * 16);
+#define ROW_SPILL(m) EACH_VECTOR(SPILL, m)
+#if IN_PLACE
+#define SEEN(m) \
+    CONST_ARG SEEN_TYPE* seen##m = \
+        (CONST_ARG SEEN_TYPE*)(IN0 + (m0 + m < end ? m0 + m : end - 1) * C);
 #else
-#define SECOND(text)
+#define SEEN(m) const SEEN_TYPE* seen##m = (const SEEN_TYPE*)(panel + m * DEPTH);
 #endif
-#define BEGIN(m) \
-    const i32 p##m = m0 + m < M ? m0 + m : M - 1; \
-    const i32 y##m = p##m / OW % OH * SH - PT, x##m = p##m % OW * SW - PL; \
-    CONST_ARG XT* image##m = IN0 + p##m / (OH * OW) * (H * W * C); \
-    SUMS a##m = VSPLAT(ACC, VW, 0); \
-    SECOND(SUMS b##m = VSPLAT(ACC, VW, 0);)
-#if PADS
-#define POINT(m) \
-    const i32 row_##m = y##m + ky * DH, column_##m = x##m + kx * DW; \
-    CONST_ARG XT* q##m = \
-        row_##m >= 0 && row_##m < H && column_##m >= 0 && column_##m < W \
-            ? image##m + (row_##m * W + column_##m) * C : IN2;
-#else
-#define POINT(m) CONST_ARG XT* q##m = image##m + ((y##m + ky * DH) * W + x##m + kx * DW) * C;
-#endif
-#define STEP(m) { \
-    const SUMS v = VSPLAT(ACC, VW, q##m[c]); \
-    a##m = MAD(v, w0, a##m); \
-    SECOND(b##m = MAD(v, w1, b##m);) }
-#define SPILL(m) VSTORE(VW, a##m, sums + m * NR); SECOND(VSTORE(VW, b##m, sums + m * NR + VW);)
 
 KERNEL void KERNEL_NAME(PARAMETERS)
 {
-    const i32 n0 = GID0 * NR, m0 = GID1 * MR;
-    CONST_ARG WT* weights = IN1 + n0 * (KH * KW * C);
-    EACH_ROW(BEGIN)
-    for (i32 ky = 0; ky < KH; ky++)
-        for (i32 kx = 0; kx < KW; kx++) {
-            EACH_ROW(POINT)
-            for (i32 c = 0; c < C; c++) {
-                const SUMS w0 = WEIGHTS(weights);
-                SECOND(const SUMS w1 = WEIGHTS(weights + VW);)
-                weights += NR;
-                EACH_ROW(STEP)
+    const i32 begin = GID1 * ROWS, end = begin + ROWS < M ? begin + ROWS : M;
+    const i32 last = (GID0 + 1) * SHARE < BLOCKS ? (GID0 + 1) * SHARE : BLOCKS;
+#if IN_PLACE
+#else
+    i32 words[MR * DEPTH / 4 + 5];
+    u8* panel = (u8*)words;
+#endif
+    for (i32 m0 = begin; m0 < end; m0 += MR) {
+#if SUM_FACTOR
+        i32 terms[MR];
+#endif
+#if !IN_PLACE || SUM_FACTOR
+        for (i32 m = 0; m < MR; m++) {
+            const i32 p = m0 + m < end ? m0 + m : end - 1;
+#if IN_PLACE
+            CONST_ARG u8* row = (CONST_ARG u8*)(IN0 + p * C);
+#else
+            u8* row = panel + m * DEPTH;
+            const i32 y0 = p / OW % OH * SH - PT, x0 = p % OW * SW - PL;
+            const i32 image = p / (OH * OW) * (H * W);
+            for (i32 ky = 0; ky < KH; ky++) {
+                const i32 y = y0 + ky * DH, at = (image + y * W + x0) * C;
+                u8* to = row + ky * (KW * C);
+                CONST_ARG u8* from = (CONST_ARG u8*)(IN0 + at);
+#if PADS
+                if (y < 0 || y >= H) {
+                    for (i32 i = 0; i < KW * C; i++)
+                        to[i] = PADDING;
+                } else if (DW > 1 || x0 < 0 || x0 + KW > W) {
+                    for (i32 kx = 0; kx < KW; kx++)
+                        if (x0 + kx * DW < 0 || x0 + kx * DW >= W)
+                            for (i32 i = 0; i < C; i++)
+                                to[kx * C + i] = PADDING;
+                        else
+                            copy_bytes(to + kx * C, from + kx * DW * C, C, FLIP);
+                } else
+#endif
+                if (DW > 1)
+                    for (i32 kx = 0; kx < KW; kx++)
+                        copy_bytes(to + kx * C, from + kx * DW * C, C, FLIP);
+                else if (KW * C >= 16 || at + 16 > SIZE)
+                    copy_bytes(to, from, KW * C, FLIP);
+                else  /* more than is needed: what follows is written later */
+                    VSTORE(16, VLOAD(16, from) ^ VSPLAT(u8, 16, FLIP), to);
+            }
+            for (i32 i = KH * KW * C; i < DEPTH; i++)
+                row[i] = 0;
+#endif
+#if SUM_FACTOR
+            i32 sum = 0;
+            for (i32 i = 0; i < KH * KW * C; i++)
+                sum += row[i];
+            terms[m] = sum * SUM_FACTOR;
+#endif
+        }
+#endif
+        EACH_ROW(SEEN)
+        for (i32 block = GID0 * SHARE; block < last; block++) {
+            CONST_ARG WT* w = IN1 + block * (STEPS * NV * 16);
+            EACH_ROW(ROW_ZERO)
+            for (i32 k = 0; k < STEPS; k++) {
+                EACH_VECTOR(WEIGHT, 0)
+                w += NV * 16;
+                EACH_ROW(ROW_PRODUCT)
+            }
+            i32 sums[MR * NV * 16];
+            EACH_ROW(ROW_SPILL)
+            const i32 rows = end - m0 < MR ? end - m0 : MR;
+            for (i32 j = 0; j < NV; j++) {
+                const i32 n = FIRST(j);
+                if (n >= N || 16 * (block * NV + j) >= N)
+                    break;
+                CONSTANTS(n)
+                for (i32 m = 0; m < rows; m++) {
+                    VALUES v = VLOAD(16, sums + (m * NV + j) * 16) + bias;
+#if SUM_FACTOR
+                    v += VSPLAT(i32, 16, terms[m]);
+#endif
+                    v = REQUANTISE(v);
+                    const i32 at = (m0 + m) * N + n;
+#if defined(OUT) && N >= 16
+                    VSTORE(16, VCONVERT(XT, 16, v), OUT + at);
+#else
+                    i32 stored[16];
+                    VSTORE(16, v, stored);
+                    for (i32 i = 0; i < (N < 16 ? N : 16); i++)
+                        STORE(at + i, stored[i] - LIFT);
+#endif
+                }
             }
         }
-    ACC sums[MR * NR];
-    EACH_ROW(SPILL)
-    const i32 rows = M - m0 < MR ? M - m0 : MR;
-    for (i32 r = 0; r < rows; r++) {
-        if (n0 + NR <= N)
-            for (i32 j = 0; j < NR; j++)
-                STORE((m0 + r) * N + n0 + j, FINISH(n0 + j, sums[r * NR + j]));
-        else
-            for (i32 j = 0; j < N - n0; j++)
-                STORE((m0 + r) * N + n0 + j, FINISH(n0 + j, sums[r * NR + j]));
     }
 }
-#undef NR
-#undef SUMS
-#undef WEIGHTS
-#undef SECOND
-#undef BEGIN
-#undef POINT
-#undef STEP
+#undef VALUES
+#undef FIRST
+#undef ZERO
+#undef ROW_ZERO
+#undef STEPS
+#undef WEIGHT
+#undef PRODUCT
+#undef ROW_PRODUCT
 #undef SPILL
+#undef ROW_SPILL
+#undef SEEN
+#undef SEEN_TYPE

@@ -1,0 +1,44 @@
+/* Requantisation of 16 channels at once, to the bit as kernels/_quant.py has it. */
+
+/* a * q / 2^31 / 2^right, rounded twice: the first rounding of halves is up, the second away from
+   zero, which takes 2^31 off negative products before the one shift that does both */
+DEVICE VEC(i32, 16) requantize_16(VEC(i32, 16) a, VEC(i32, 16) q, VEC(i32, 16) right)
+{
+    const VEC(i64, 16) one = VSPLAT(i64, 16, 1), wide = VCONVERT(i64, 16, a);
+    const VEC(i64, 16) s = VCONVERT(i64, 16, right);
+    const VEC(i64, 16) middle = (one << s) >> one << 31, twice = (s > 0) & one << 31;
+    const VEC(i64, 16) product = wide * VCONVERT(i64, 16, q) + (one << 30) + middle;
+    return VCONVERT(i32, 16, (product - (wide >> 63 & twice)) >> (s + 31));
+}
+
+/* a * m, rounded once, halves away from zero. A product and a sum that were joined would not be
+   rounded as two. */
+DEVICE VEC(i32, 16) round_products_16(VEC(i32, 16) a, VEC(f64, 16) m)
+{
+    const VEC(f64, 16) product = VCONVERT(f64, 16, a) * m;
+    const VEC(f64, 16) nudge = F_COPYSIGN(VSPLAT(f64, 16, 0.49999999999999994), product);
+    const VEC(f64, 16) v = product + nudge;
+    return VCONVERT(i32, 16, v);
+}
+
+DEVICE VEC(i32, 16) clamp_16(VEC(i32, 16) v, i32 low, i32 high)
+{
+    const VEC(i32, 16) least = VSPLAT(i32, 16, low), most = VSPLAT(i32, 16, high);
+    v = v < least ? least : v;
+    return v > most ? most : v;
+}
+
+/* n bytes, each with the bits of `flip` turned */
+DEVICE void copy_bytes(u8* to, CONST_ARG u8* from, i32 n, i32 flip)
+{
+    const VEC(u8, 16) turned = VSPLAT(u8, 16, flip);
+    if (n < 16) {
+        for (i32 i = 0; i < n; i++)
+            to[i] = from[i] ^ flip;
+        return;
+    }
+    for (i32 i = 0; i + 16 <= n; i += 16)
+        VSTORE(16, VLOAD(16, from + i) ^ turned, to + i);
+    if (n % 16)
+        VSTORE(16, VLOAD(16, from + n - 16) ^ turned, to + n - 16);
+}
