@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from ...kernels.api import OpError, TensorSpec
+from ...kernels.api import OpError, Run, TensorSpec
 from ...kernels.types import Array, DType
 from ...runtime.delegate import BuildError
 from ...runtime.memory import Block, plan
@@ -16,6 +17,8 @@ from .blame import blame, build
 from .device import Device, Launch
 from .fuse import Fuser, Item
 from .render import Text, render
+
+_MOST_RECORDINGS = 8
 
 
 class Plan:
@@ -63,7 +66,10 @@ class Plan:
                 if fuse:  # unfused, each kernel is one node's
                     raise
                 raise self._blame(todo, texts, fuser, e) from e
-        self._replay = device.record([self._launch(t, built) for t in todo])
+        self._launched = [(text, built[text.name]) for text in todo]
+        self._given: dict[int, tuple[Hashable, Any]] = {}
+        self._recorded: OrderedDict[Hashable, Run] = OrderedDict()
+        self._replay = self._record()
 
     def _blame(
         self, todo: Sequence[Text], texts: Sequence[Text], fuser: Fuser, error: BuildError
@@ -78,11 +84,23 @@ class Plan:
         }
         return BuildError(str(error), nodes)
 
-    def _launch(self, text: Text, built: Mapping[str, Any]) -> Launch:
-        args = [self._buffers[key] for key in text.args]
+    def _record(self) -> Run:
+        """The launches on the buffers that count now; those of buffers seen before are kept."""
+        key = frozenset((root, address) for root, (address, _) in self._given.items())
+        found = self._recorded.pop(key, None)
+        if found is None:
+            buffers = self._buffers | {root: buffer for root, (_, buffer) in self._given.items()}
+            found = self._device.record([self._launch(t, k, buffers) for t, k in self._launched])
+        self._recorded[key] = found
+        if len(self._recorded) > _MOST_RECORDINGS:
+            self._recorded.popitem(last=False)
+        return found
+
+    def _launch(self, text: Text, kernel: Any, buffers: Mapping[int, Any]) -> Launch:
+        args = [buffers[key] for key in text.args]
         if text.status:
             args.append(self._status)
-        return Launch(built[text.name], tuple(args), text.grid, text.group)
+        return Launch(kernel, tuple(args), text.grid, text.group)
 
     def _allocate(self, fuser: Fuser, specs: Mapping[int, tuple[int, DType]]) -> dict[int, Any]:
         """Buffers of tensors, parts of one arena, and of constants, parts of one block."""
@@ -133,6 +151,14 @@ class Plan:
             key: self._device.view(buffer, offsets[key], max(array.nbytes, 1))
             for key, array in constants.items()
         }
+
+    def place(self, given: Mapping[int, tuple[Hashable, Any]]) -> None:
+        """From the next `enqueue` on, these inputs and outputs live in buffers that the user has
+        given, each with its address, and no others do."""
+        placed = {self._roots[key]: buffer for key, buffer in given.items()}
+        if {r: a for r, (a, _) in placed.items()} != {r: a for r, (a, _) in self._given.items()}:
+            self._given = placed
+            self._replay = self._record()
 
     def upload(self, key: int, array: Array) -> None:
         """Fills input `key`; `array` must stay until `synchronise`."""
