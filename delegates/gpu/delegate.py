@@ -37,13 +37,16 @@ class GpuDelegate(SimpleDelegate):
         return lowered
 
     def build(self, partition: Partition) -> Kernel:
-        return _PlanKernel(self.device, partition, fuse=True)
+        return self.kernel(partition, fuse=True)
 
     def build_unfused(self, partition: Partition) -> Kernel:
-        return _PlanKernel(self.device, partition, fuse=False)
+        return self.kernel(partition, fuse=False)
+
+    def kernel(self, partition: Partition, fuse: bool) -> Kernel:
+        return PlanKernel(self.device, partition, fuse)
 
 
-class _PlanKernel(Kernel):
+class PlanKernel(Kernel):
     """A partition as a `Plan`."""
 
     def __init__(self, device: Device, partition: Partition, fuse: bool) -> None:
