@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from math import ceil
 
 import numpy as np
 
-from ._convolution_parts import Parts, direct, window_macros
-from ._lower import activated, f32, values
-from ._quant import float_activation_range
+from ._convolution_parts import direct, finishing, window_macros
+from ._lower import values
 from ._register_tiles import Tile, choose_tile, lanes_of, shares
 from ._window import Window
 from .api import NodeSpec
@@ -64,7 +62,7 @@ def convolution(
         "VW": tile.lanes,
         "PADS": int(window.pads),
         "BIAS": "IN2",
-        **_finishing(node, tile.lanes),
+        **finishing(node, tile.lanes),
         **bands.defines,
         **_unrolled(tile, window, bands.pitch, channels, units),
     }
@@ -137,28 +135,3 @@ def _unrolled(
         "EACH_ROW(F)": " ".join(rows),
         "EACH_VECTOR(F, m)": " ".join(f"F(m, {j})" for j in range(tile.vectors)),
     }
-
-
-def _finishing(node: NodeSpec, lanes: int) -> dict[str, object]:
-    """The fused activation, of a value and of a vector of them. NaN stays."""
-    low, high = float_activation_range(node.options.fused_activation_function)
-    vector = "(v)"
-    if low > -math.inf:
-        vector = f"({vector} < {f32(low)} ? VSPLAT(f32, {lanes}, {f32(low)}) : {vector})"
-    if high < math.inf:
-        vector = f"({vector} > {f32(high)} ? VSPLAT(f32, {lanes}, {f32(high)}) : {vector})"
-    scalar = activated("v", node.options.fused_activation_function, node.outputs[0])
-    return {"FINISH(v)": scalar, "FINISH_VECTOR(v)": vector}
-
-
-def depthwise(node: NodeSpec, capability: Capability, window: Window, weights: Array) -> Lowered:
-    """Of weights [units, taps]."""
-    units, channels = weights.shape[0], node.input(0).shape[3]
-    parts = Parts(node, capability, window, weights[:, :, None], False)
-    packed = np.ascontiguousarray(parts.weights[:, :, 0].T)
-    lanes = next(w for w in (16, 8, 4, 2, 1) if units % w == 0) if units == channels else 1
-    rows = node.outputs[0].size // max(units, 1)
-    pixels = window.out[1]
-    more = {"C": channels, "MULTIPLIER": units // channels, "ZERO": parts.zero}
-    grid = (units // lanes, -(-rows // max(pixels, 1)))
-    return parts.kernel("depthwise", [0, packed], grid, **more, VW=lanes, PIXELS=pixels)

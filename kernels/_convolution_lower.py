@@ -6,6 +6,7 @@ from . import _convolution_float_lower as floats
 from . import _convolution_int8_lower as integers
 from ._convolution import scaling
 from ._convolution_parts import POINT, Scale, claimed, direct, direct_depthwise, stored_weights
+from ._depthwise_float_lower import depthwise
 from ._window import Window
 from .api import NodeSpec
 from .device import Capability, Lowered
@@ -36,8 +37,10 @@ def lower_depthwise(node: NodeSpec, capability: Capability, window: Window) -> L
     x, spec = claimed(node, capability)
     stored = stored_weights(spec)[0]
     weights = stored.reshape(-1, stored.shape[-1]).T
-    if capability.kind == "gpu":
+    if capability.kind == "gpu" or not node.outputs[0].size:
         return direct_depthwise(node, capability, window, weights)
     if x.dtype.is_float:
-        return floats.depthwise(node, capability, window, weights)
+        if x.shape[3] == 1:
+            return floats.convolution(node, capability, window, weights[:, :, None], 1)
+        return depthwise(node, capability, window, weights)
     return integers.depthwise(node, capability, window, weights)
