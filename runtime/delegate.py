@@ -265,6 +265,21 @@ class Delegate:
         """From `tensor.array` into the buffer."""
         raise NotImplementedError(f"{self.name} has no buffer handles")
 
+    def take_array(self, value: Any, tensor: Tensor) -> Any | None:
+        """A handle for another library's array on a device, an input's value, without a copy.
+
+        None where the delegate does not reach that device; ValueError where the array does not fit.
+        """
+        return None
+
+    def new_buffer(self, tensor: Tensor) -> Any | None:
+        """A handle of a new buffer for an output. None, by default: there are none."""
+        return None
+
+    def array_of(self, handle: Any) -> Any:
+        """What `run(on_device=True)` gives for an output that `new_buffer` made."""
+        raise NotImplementedError(f"{self.name} has no buffer handles")
+
     def free_buffer_handle(self, handle: Any) -> None:
         """The interpreter lets go of the handle. The buffer is the user's: nothing, by default."""
 

@@ -215,13 +215,8 @@ class Delegation:
             if state:
                 state.save()
             self._fault = None
-            handles = self.handles if subgraph.index == 0 else None
             try:
-                if handles:
-                    handles.before(subgraph, self.plans[0])
-                subgraph.run()
-                if handles:
-                    handles.after(subgraph, self.plans[0])
+                self._run(subgraph)
                 return
             except Exception:
                 fault = self._fault
@@ -236,7 +231,15 @@ class Delegation:
                 self.settle()
             finally:
                 self._recovering = False
+        self._run(subgraph)
+
+    def _run(self, subgraph: LiveSubgraph) -> None:
+        handles = self.handles if subgraph.index == 0 else None
+        if handles:
+            handles.before(subgraph, self.plans[0])
         subgraph.run()
+        if handles:
+            handles.after(subgraph, self.plans[0])
 
     def settle(self) -> None:
         """Plans anew what is allocated: callees first, whose arrays their callers may hold."""

@@ -24,6 +24,8 @@ class _Held:
     handle: Any
     given: bool  # an input: the buffer is what counts
     stale: bool = False  # an output that was made in the buffer
+    lent: bool = False  # the host's next value takes the tensor back
+    others: bool = False  # an output that others read on their way: the host needs it
 
 
 class Handles:
@@ -40,19 +42,36 @@ class Handles:
         """Handles by tensor number: always the present ones."""
         return self._of.setdefault(id(delegate), {})
 
-    def put(self, tensor: LiveTensor, handle: Any, delegate: Delegate, given: bool) -> None:
-        """`given`: the tensor is an input."""
+    def put(
+        self,
+        tensor: LiveTensor,
+        handle: Any,
+        delegate: Delegate,
+        given: bool,
+        lent: bool = False,
+    ) -> None:
+        """`given`: the tensor is an input; `lent`: until the host writes another value, which
+        leaves the buffer as it is."""
         self.drop(tensor)
-        self._held[tensor.index] = _Held(delegate, handle, given)
+        self._held[tensor.index] = _Held(delegate, handle, given, lent=lent)
         self._of.setdefault(id(delegate), {})[tensor.index] = handle
 
     def drop(self, tensor: LiveTensor) -> None:
         """The host has the value from here on; the handle is freed."""
         self.fetch(tensor)
+        self.forget(tensor)
+
+    def forget(self, tensor: LiveTensor) -> None:
+        """As `drop`; whatever value the host has."""
         held = self._held.pop(tensor.index, None)
         if held is not None:
-            del self._of[id(held.delegate)][tensor.index]
+            self._of[id(held.delegate)].pop(tensor.index, None)
             held.delegate.free_buffer_handle(held.handle)
+
+    def array(self, tensor: LiveTensor) -> Any | None:
+        """The buffer as its delegate shows it to users; None where there is none."""
+        held = self._held.get(tensor.index)
+        return None if held is None else held.delegate.array_of(held.handle)
 
     def fetch(self, tensor: LiveTensor) -> None:
         """Before the host reads."""
@@ -64,20 +83,28 @@ class Handles:
     def store(self, tensor: LiveTensor) -> None:
         """After the host wrote."""
         held = self._held.get(tensor.index)
-        if held is not None:
+        if held is not None and held.lent:
+            self.forget(tensor)
+        elif held is not None:
             held.delegate.copy_to_buffer_handle(held.handle, tensor)
             held.stale = False
 
     def before(self, subgraph: LiveSubgraph, plan: Plan) -> None:
-        """Before an invoke: inputs that others read, too, come to the host."""
+        """Before an invoke: inputs that others read, too, come to the host; outputs that others
+        read are made there."""
         for index, held in self._held.items():
-            if held.given and any(
+            held.others = any(
                 t is not None and t.index == index
                 for node, delegate in plan.runs(subgraph)
                 if delegate is not held.delegate
                 for t in node.inputs
-            ):
+            )
+            if held.given and held.others:
                 held.delegate.copy_from_buffer_handle(held.handle, subgraph.tensors[index])
+            elif held.others:
+                self._of[id(held.delegate)].pop(index, None)
+            else:
+                self._of[id(held.delegate)][index] = held.handle
 
     def after(self, subgraph: LiveSubgraph, plan: Plan) -> None:
         """After an invoke: outputs that others made go to their buffers."""
@@ -85,7 +112,7 @@ class Handles:
         for index, held in self._held.items():
             if index not in makers:
                 continue
-            held.stale = makers[index] is held.delegate
+            held.stale = makers[index] is held.delegate and not held.others
             if not held.stale:
                 held.delegate.copy_to_buffer_handle(held.handle, subgraph.tensors[index])
 

@@ -14,6 +14,7 @@ from ..kernels.types import Array
 from .build import Content, build_graph, is_given, load_model, open_model
 from .delegated import Delegated, give_delegates, make_rules
 from .delegation import Pick
+from .device_arrays import Lent, is_device_array, lend
 from .find_delegates import check_delegates
 from .guard import Guard
 from .model import Model
@@ -27,6 +28,7 @@ from .views import Views
 
 if TYPE_CHECKING:
     from .signature_runner import SignatureRunner
+    from .tensor import LiveTensor
 
 
 class Interpreter(Delegated):
@@ -253,9 +255,18 @@ class Interpreter(Delegated):
             subgraph.resize_tensor(input_index, shape.tolist())
 
     def set_tensor(self, tensor_index: int, value: Any) -> None:
-        """Copies a value into an input (or a variable). ValueError where type or shape differ."""
+        """Copies a value into an input (or a variable). ValueError where type or shape differ.
+
+        An array on a device (CuPy's, torch's …), for an input, is not copied but read there by
+        each invoke, until another value is set.
+        """
         with self._guard.step("set_tensor"):
             tensor = self._tensor(tensor_index)
+            main = self._graph.subgraphs[0]
+            if is_device_array(value) and tensor.index in main.input_indices:
+                lend(self._graph.delegation, tensor, value)
+                self._turns.sets(tensor_index)
+                return
             if self._alike is not None and tensor in self._alike:
                 warn_of_position(self._alike)
                 self._alike = None
@@ -319,23 +330,33 @@ class Interpreter(Delegated):
         *,
         signature_key: str | None = None,
         reset_variables: bool = False,
+        on_device: bool = False,
     ) -> dict[str, Any]:
         """One inference by name: sets the inputs, resizing them where need be; gives fresh arrays.
 
         The names are those of the signature (`signature_key`, the only one, or "serving_default"),
         or else the tensors'. The outputs have the same kind of names as the inputs. With
         `reset_variables` nothing is left of earlier calls. Calls from several threads take turns.
+        Inputs may be arrays on a device that a delegate reaches (CuPy's, torch's …); with
+        `on_device` the outputs are, too, if the delegate can: no copy goes through the host.
         ValueError for missing or unknown names; it lists them.
         """
         call = Names(self._graph).call(inputs, signature_key)
-        return self._call(call, "run", reset_variables)
+        return self._call(call, "run", reset_variables, on_device)
 
-    def _call(self, call: Call, what: str, reset_variables: bool = False) -> dict[str, Any]:
+    def _call(
+        self, call: Call, what: str, reset_variables: bool = False, on_device: bool = False
+    ) -> dict[str, Any]:
         settings = self._settings
         with self._guard.whole(what):
             subgraph = self._graph.subgraphs[call.subgraph]
             values = [
-                (t, convert(t, value, quantize=settings.quantize_inputs))
+                (
+                    t,
+                    value
+                    if is_device_array(value)
+                    else convert(t, value, quantize=settings.quantize_inputs),
+                )
                 for t, value in ((subgraph.tensors[i], v) for i, v in call.inputs.items())
             ]
             self._views.ensure_none(what)
@@ -344,9 +365,9 @@ class Interpreter(Delegated):
             before = [(t.index, t.shape) for t, _ in values]
             try:
                 for t, array in values:
-                    if t.shape != array.shape:
+                    if t.shape != tuple(array.shape):
                         check_resize(subgraph, t.index, list(array.shape), False)
-                        subgraph.resize_tensor(t.index, array.shape)
+                        subgraph.resize_tensor(t.index, tuple(array.shape))
                 self._allocate(subgraph)
             except Exception:
                 for index, shape in before:
@@ -354,17 +375,26 @@ class Interpreter(Delegated):
                 raise
             if reset_variables:
                 self._graph.reset_state()
-            for t, array in values:
-                check_shape(t, array)
-                np.copyto(writable(t), array)
-                self._store(t, call.subgraph)
-            self._invoke(subgraph)
-            for i in call.outputs.values():
-                self._fetch(subgraph.tensors[i], call.subgraph)
-            return {
-                name: get_value(subgraph.tensors[i], dequantize=settings.dequantize_outputs)
-                for name, i in call.outputs.items()
-            }
+            with Lent(self._graph.delegation, subgraph) as lent:
+                for t, array in values:
+                    if is_device_array(array):
+                        lent.give(t, array)
+                        continue
+                    check_shape(t, array)
+                    np.copyto(writable(t), array)
+                    self._store(t, call.subgraph)
+                outputs = {name: subgraph.tensors[i] for name, i in call.outputs.items()}
+                if on_device:
+                    lent.make(outputs.values())
+                self._invoke(subgraph)
+                return {name: self._result(t, lent, call) for name, t in outputs.items()}
+
+    def _result(self, tensor: LiveTensor, lent: Lent, call: Call) -> Any:
+        array = lent.array(tensor)
+        if array is None:
+            self._fetch(tensor, call.subgraph)
+            array = get_value(tensor, dequantize=self._settings.dequantize_outputs)
+        return array
 
     # -- other ways to run
 
