@@ -85,6 +85,30 @@ def literal(value: float, dtype: DType) -> str:
     return f"({whole + 1} - 1)" if whole == -(1 << 31) else f"({whole})"
 
 
+_STORED = {
+    DType.FLOAT32: "f32",
+    DType.FLOAT64: "f64",
+    DType.BOOL: "u8",
+    DType.INT8: "i8",
+    DType.UINT8: "u8",
+    DType.INT16: "i16",
+    DType.UINT16: "u16",
+    DType.INT32: "i32",
+    DType.UINT32: "u32",
+    DType.INT64: "i64",
+    DType.UINT64: "u64",
+}
+
+
+def stored_element(dtype: DType, pointer: str, index: str) -> str:
+    """Element `index` of a pointer to anything, read as numbers of that type."""
+    if dtype is DType.FLOAT16:
+        return f"LOAD_HALF((CONST_ARG u16*){pointer}, {index})"
+    if dtype is DType.BFLOAT16:
+        return f"AS_F32((u32)((CONST_ARG u16*){pointer})[{index}] << 16)"
+    return f"((CONST_ARG {_STORED[dtype]}*){pointer})[{index}]"
+
+
 def plain(expression: str, *uses: str, reads: int = 1, faults: tuple[Fault, ...] = ()) -> Lowered:
     """One map over the first inputs, which broadcast."""
     return Lowered(
@@ -245,6 +269,13 @@ def lanes_for(capability: Capability, size: int, most: int = 16) -> int:
     if capability.kind == "gpu":
         return 1
     return next(w for w in (16, 8, 4, 2, 1) if w <= most and size % w == 0)
+
+
+def share_for(capability: Capability, count: int, least: int = 16) -> int:
+    """Elements in turn for one work-item: a core's share on a CPU, one on a GPU."""
+    if capability.kind == "gpu":
+        return 1
+    return max(1, min(count, max(least, -(-count // (4 * capability.compute_units)))))
 
 
 def values(spec: TensorSpec) -> Array:

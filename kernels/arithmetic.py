@@ -409,6 +409,9 @@ _FLOOR_REMAINDER = Forms(
 )
 
 
+_REMAINDER = Forms("F_MOD($0, $1)", "$1 == 0 || $1 == -1 ? 0 : $0 % $1", "$1 == 0 ? 0 : $0 % $1")
+
+
 def _lower_squared_difference(node: NodeSpec, capability: Capability) -> Lowered:
     if node.input(0).dtype in BYTES:
         check(node, capability)
@@ -556,7 +559,17 @@ OPS: Mapping[str, Registration] = {
             inplace=(1,),
             lower=_lower(_HLO_LESSER),
         ),
-        _row("STABLEHLO_POWER", _bind_stablehlo_power, (*FLOATS, *WIDE_INTEGERS, *BYTES)),
-        _row("STABLEHLO_REMAINDER", _bind_remainder, _NUMBERS),
+        _row(
+            "STABLEHLO_POWER",
+            _bind_stablehlo_power,
+            (*FLOATS, *WIDE_INTEGERS, *BYTES),
+            lower=_lower(Forms("F_POW($0, $1)", "(TYPE)power_TYPE($0, $1)", "power_WRAP($0, $1)")),
+        ),
+        _row(
+            "STABLEHLO_REMAINDER",
+            _bind_remainder,
+            _NUMBERS,
+            lower=_lower(_REMAINDER, None, True),
+        ),
     )
 }

@@ -15,9 +15,11 @@ from ._quant import float_activation_range
 from ._scatter import overlap
 from ._shape import INDEX, known
 from ._tiles import Tiler, activate
+from ._volume_lower import axis_macros, lower_volume, real_values
 from ._widen import FLOATS, in_float32
 from ._window import output_size, padding_before, sequence
 from .api import Binding, NodeSpec, OpError, Run, Shape, op, take
+from .device import Capability, Lowered
 from .types import Array
 
 Triple = tuple[int, int, int]
@@ -191,7 +193,33 @@ def _plan_transposed(b: Binding, scratch: Callable[..., Array]) -> Run:
     return sequence(steps)
 
 
+def _lower(node: NodeSpec, capability: Capability) -> Lowered:
+    """Both: the smaller side of a transposed convolution is what slides over the larger."""
+    transposed = node.op == "CONV_3D_TRANSPOSE"
+    source = 2 if transposed else 0
+    x, y = node.input(source).shape, node.outputs[0].shape
+    weights = real_values(node.input(1))
+    kernel = weights.shape[:3]
+    strides, dilations = _numbers(node)
+    _, before = _sizes(node, y[1:4] if transposed else x[1:4], kernel)
+    # transposed weights come as [depth, height, width, units, channels]
+    taps = weights.swapaxes(3, 4) if transposed else weights
+    macros = axis_macros(size=x[1:4], out=y[1:4], K=kernel, S=strides, D=dilations, P=before)
+    return lower_volume(
+        node,
+        capability,
+        source,
+        taps.reshape(-1, *taps.shape[3:]),
+        node.optional(3 if transposed else 2),
+        node.options.fused_activation_function,
+        macros,
+        transposed,
+    )
+
+
 OPS = {
-    "CONV_3D": op("CONV_3D", _infer, in_float32(_bind)),
-    "CONV_3D_TRANSPOSE": op("CONV_3D_TRANSPOSE", _infer_transposed, in_float32(_bind_transposed)),
+    "CONV_3D": op("CONV_3D", _infer, in_float32(_bind), lower=_lower),
+    "CONV_3D_TRANSPOSE": op(
+        "CONV_3D_TRANSPOSE", _infer_transposed, in_float32(_bind_transposed), lower=_lower
+    ),
 }

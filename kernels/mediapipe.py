@@ -12,11 +12,16 @@ import numpy as np
 from ._check import option_map
 from ._convolution import bind_planned
 from ._landmarks import crop_matrix, crop_matrix_1, sample, transform
+from ._lower import check, f32, literal, refuse, share_for
 from ._outputs import FloatOutputs, Outputs
+from ._pool_arg_lower import lower_pool_arg
 from ._quant import float_activation_range
+from ._rows_lower import coordinates, dot, scattered, strides_of
 from ._scatter import pack_transposed, scatter
+from ._volume_lower import axis_macros, lower_volume, real_values
 from ._window import Pair, Window, padding_before, sequence
 from .api import Binding, NodeSpec, OpError, Run, Shape, op, take
+from .device import Capability, Kernel, Lowered, Map, Read
 from .types import Array, DType
 
 _PADDINGS = {1: "SAME", 2: "VALID"}
@@ -101,6 +106,22 @@ def _plan_transposed(b: Binding, scratch: Callable[..., Array]) -> Run:
     )
 
 
+def _lower_transposed(node: NodeSpec, capability: Capability) -> Lowered:
+    stride, cut = _transposed(node)
+    weights = real_values(node.input(1))
+    units, *kernel, channels = weights.shape
+    macros = axis_macros(
+        size=(1, *node.input(0).shape[1:3]),
+        out=(1, *node.outputs[0].shape[1:3]),
+        K=(1, *kernel),
+        S=(1, *stride),
+        D=(1, 1, 1),
+        P=(0, cut[0] // 2, cut[1] // 2),
+    )
+    taps = weights.transpose(1, 2, 3, 0).reshape(-1, channels, units)
+    return lower_volume(node, capability, 0, taps, node.input(2), "NONE", macros, True)
+
+
 _ACTIVATIONS = {0: "NONE", 1: "RELU", 2: "RELU_N1_TO_1", 3: "RELU6"}
 _POOL = "padding, stride width, stride height, filter width, filter height, activation"
 
@@ -169,6 +190,12 @@ def _bind_pool(b: Binding) -> Run:
     return sequence(steps)
 
 
+def _lower_pool(node: NodeSpec, capability: Capability) -> Lowered:
+    window, bounds = _pool_window(node), float_activation_range(_pool(node)[3])
+    place = f"((f32)((ky) * {window.kernel[1]} + (kx)) + 0.1f)"
+    return lower_pool_arg(node, capability, window, "f32", "0.1f", place, *bounds)
+
+
 def _infer_unpool(node: NodeSpec) -> list[Shape]:
     """Two ops bear this name: float32 indices are MediaPipe's, int32 ones TensorFlow Lite's."""
     flat = node.input(1).dtype is DType.INT32
@@ -229,6 +256,35 @@ def _bind_unpool(b: Binding) -> Run:
     return run
 
 
+def _lower_unpool(node: NodeSpec, capability: Capability) -> Lowered:
+    """Value by value, in order: of those that meet the last one stays."""
+    check(node, capability)
+    x, y = node.input(0).shape, node.outputs[0].shape
+    image, row, column, channel = coordinates("r", x)
+    size = y[1] * y[2] * y[3]
+    if node.input(1).dtype is DType.INT32:
+        place = (
+            f"const i32 at = LOAD1(r); if (at < 0 || at >= {size}) continue; "
+            f"to = {image} * {size} + at;"
+        )
+    else:
+        _, stride, kernel, _ = _pool(node)
+        top = padding_before(y[1], kernel[0], stride[0], 1, x[1])
+        left = padding_before(y[2], kernel[1], stride[1], 1, x[2])
+        place = (
+            f"const i32 at = (i32)LOAD1(r), down = at / {kernel[1]}; "
+            f"const i32 y = {row} * {stride[0]} - {top} + down; "
+            f"const i32 x = {column} * {stride[1]} - {left} + (at - down * {kernel[1]}); "
+            f"if (y < 0 || y >= {y[1]} || x < 0 || x >= {y[2]}) continue; "
+            f"to = {dot([image, 'y', 'x', channel], strides_of(y))};"
+        )
+    count = node.input(0).size
+    put = scattered(
+        capability, count, 1, y[0] * size, place, "STORE(at, v)", (0, 1), value="LOAD0(r)"
+    )
+    return Lowered([Map("0", ()), put])
+
+
 def _options(node: NodeSpec | Binding, *keys: str) -> dict[str, Any]:
     """The FlexBuffer of the options, which must have these keys."""
     found = option_map(node.options)
@@ -281,6 +337,45 @@ def _bind_matrix(b: Binding) -> Run:
     return run
 
 
+def _lower_matrix(node: NodeSpec, capability: Capability) -> Lowered:
+    """In float64, as numpy computes it, where the device has it."""
+    check(node, capability)
+    o, first = _matrix_options(node), node.version == 1
+    real = "f64" if capability.fp64 else "f32"
+
+    def number(v: float) -> str:
+        return literal(v, DType.FLOAT64 if capability.fp64 else DType.FLOAT32)
+
+    if first:
+        angle = f"(-F_ATAN2((dy) / (dx), ({real})1))"
+        scale = [o["bbox_size_multiplier"] / o["landmarks_range"]] * 2
+    else:
+        angle = f"({number(o['target_rotation_radians'])} - F_ATAN2(dy, dx))"
+        scale = [o["scale_x"] / o["output_width"], o["scale_y"] / o["output_height"]]
+    subset = np.array(_subset(o, first), np.int32)
+    defines: dict[str, object] = {
+        "REAL": real,
+        "FIRST_VERSION": int(first),
+        "LEFT": o["left_rotation_idx"],
+        "RIGHT": o["right_rotation_idx"],
+        "COUNT": subset.size,
+        "ANGLE(dx, dy)": angle,
+        "SCALE_X": number(scale[0]),
+        "SCALE_Y": number(scale[1]),
+        "WIDTH": o["output_width"],
+        "HEIGHT": o["output_height"],
+    }
+    if first:
+        defines |= {
+            "RANGE": number(o["landmarks_range"]),
+            "OUT_OF_X": number((o["input_width"] - 1) / 2),
+            "OUT_OF_Y": number((o["input_height"] - 1) / 2),
+            "INTO_X": number(o["output_width"] - 1),
+            "INTO_Y": number(o["output_height"] - 1),
+        }
+    return Lowered([Kernel("crop_matrix", (0, subset), (1,), defines)])
+
+
 def _infer_landmarks(node: NodeSpec) -> list[Shape]:
     _take_images(node, 2, 4 if node.version == 1 else 3)
     x, matrix = node.input(0), node.input(1)
@@ -305,6 +400,19 @@ def _bind_landmarks(b: Binding) -> Run:
     return partial(transform, points, b.xi(1).reshape(4, 4), scale, y)
 
 
+def _lower_landmarks(node: NodeSpec, capability: Capability) -> Lowered:
+    check(node, capability)
+    size = _dimensions(node)
+    scale = float(_options(node, "scale")["scale"]) if node.version == 1 else 1.0
+    near = [f"@0[# - # % {size}]", f"@0[# - # % {size} + 1]"]
+    x, y = (
+        f"{near[0]} * @1[{k}] + {near[1]} * @1[{k + 1}] + @1[{k + 3}] * {f32(scale)}"
+        for k in (0, 4)
+    )
+    text = f"# % {size} == 0 ? {x} : # % {size} == 1 ? {y} : $0"
+    return Lowered([Map(text, (Read(0),), (0, 1))])
+
+
 def _infer_sample(node: NodeSpec) -> list[Shape]:
     _take_images(node, 2)
     x, matrix = node.input(0), node.input(1)
@@ -321,14 +429,60 @@ def _bind_sample(b: Binding) -> Run:
     return partial(sample, b.xi(0), b.xi(1).reshape(4, 4), b.version > 1, b.y[0])
 
 
+def _lower_sample(node: NodeSpec, capability: Capability) -> Lowered:
+    check(node, capability)
+    (_, height, width, channels), y = node.input(0).shape, node.outputs[0].shape
+    if not node.input(0).size:
+        refuse("SHAPE", f"{node.input(0)}, of no elements", "one or more")
+    count = y[1] * y[2]
+    each = share_for(capability, count)
+    defines = {
+        "EACH": each,
+        "COUNT": count,
+        "OW": y[2],
+        "H": height,
+        "W": width,
+        "C": channels,
+        "CENTERED": int(node.version > 1),
+    }
+    return Lowered([Kernel("sample", (0, 1), (-(-count // each),), defines)])
+
+
 OPS = {
     r.name: r
     for r in (
-        op("Convolution2DTransposeBias", _infer_transposed, _bind_transposed, custom=True),
-        op("MaxPoolingWithArgmax2D", _infer_pool, _bind_pool, custom=True),
-        op("MaxUnpooling2D", _infer_unpool, _bind_unpool, custom=True),
-        op("Landmarks2TransformMatrix", _infer_matrix, _bind_matrix, versions=(1, 2), custom=True),
-        op("TransformLandmarks", _infer_landmarks, _bind_landmarks, versions=(1, 2), custom=True),
-        op("TransformTensorBilinear", _infer_sample, _bind_sample, versions=(1, 2), custom=True),
+        op(
+            "Convolution2DTransposeBias",
+            _infer_transposed,
+            _bind_transposed,
+            custom=True,
+            lower=_lower_transposed,
+        ),
+        op("MaxPoolingWithArgmax2D", _infer_pool, _bind_pool, custom=True, lower=_lower_pool),
+        op("MaxUnpooling2D", _infer_unpool, _bind_unpool, custom=True, lower=_lower_unpool),
+        op(
+            "Landmarks2TransformMatrix",
+            _infer_matrix,
+            _bind_matrix,
+            versions=(1, 2),
+            custom=True,
+            lower=_lower_matrix,
+        ),
+        op(
+            "TransformLandmarks",
+            _infer_landmarks,
+            _bind_landmarks,
+            versions=(1, 2),
+            custom=True,
+            lower=_lower_landmarks,
+        ),
+        op(
+            "TransformTensorBilinear",
+            _infer_sample,
+            _bind_sample,
+            versions=(1, 2),
+            custom=True,
+            lower=_lower_sample,
+        ),
     )
 }

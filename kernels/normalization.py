@@ -10,11 +10,14 @@ import numpy as np
 from ._check import BYTES, arity, elementwise, gives, scaled
 from ._elementwise import BLOCK, in_blocks
 from ._inverse_sqrt import inverse_sqrt
+from ._lower import check, literal, share_for
 from ._lut import saturate
 from ._quant import multiply_by_quantized_multiplier
+from ._reduction_lower import sum_type
 from ._rows import row_sums
 from ._widen import FLOATS, in_float32
 from .api import Bind, Binding, NodeSpec, OpError, Registration, Run, Shape, op, take
+from .device import Capability, Kernel, Lowered
 from .types import Array, DType
 
 
@@ -121,13 +124,67 @@ def _bind_local(b: Binding) -> Run | None:
     return run
 
 
+# -- devices
+
+
+def _lower_l2(node: NodeSpec, capability: Capability) -> Lowered:
+    check(node, capability)
+    x, y = node.input(0), node.outputs[0]
+    depth = x.shape[-1]
+    if not x.size:
+        return Lowered([])
+    integer, unsigned = x.dtype in BYTES, y.dtype is DType.UINT8
+    low, high = y.dtype.range() if integer else (0, 0)
+    defines = {
+        "ACC": "i32" if integer else sum_type(x.dtype),
+        "INTEGER": int(integer),
+        "ROWS": x.size // depth,
+        "DEPTH": depth,
+        "ZERO": x.zero_point,
+        # the output's scale is 1 / 128
+        "FACTOR": 128 if unsigned else 1,
+        "SHIFT": 0 if unsigned else 7,
+        "MIDDLE": 128 if unsigned else 0,
+        "LOW": low,
+        "HIGH": high,
+    }
+    grid = (x.size // depth,)
+    return Lowered([Kernel("normalize", (0,), grid, defines, ("fixed", "inverse_sqrt"))])
+
+
+def _lower_local(node: NodeSpec, capability: Capability) -> Lowered:
+    check(node, capability)
+    x, o = node.input(0), node.options
+    if not x.size:
+        return Lowered([])
+    each = share_for(capability, x.size)
+    defines = {
+        "ACC": sum_type(x.dtype),
+        "EACH": each,
+        "SIZE": x.size,
+        "DEPTH": x.shape[-1],
+        "RADIUS": int(o.radius),
+        **{
+            name: literal(v, DType.FLOAT32)
+            for name, v in (("BIAS", o.bias), ("ALPHA", o.alpha), ("POWER", -o.beta))
+        },
+    }
+    return Lowered([Kernel("local_response", (0,), (-(-x.size // each),), defines)])
+
+
 _l2: Bind = in_float32(_bind_l2)
 _local: Bind = in_float32(_bind_local)
 
 OPS: Mapping[str, Registration] = {
     r.name: r
     for r in (
-        op("L2_NORMALIZATION", _infer_l2, _l2, versions=(1, 2), inplace=(0,)),
-        op("LOCAL_RESPONSE_NORMALIZATION", _infer_local, _local, inplace=(0,)),
+        op("L2_NORMALIZATION", _infer_l2, _l2, versions=(1, 2), inplace=(0,), lower=_lower_l2),
+        op(
+            "LOCAL_RESPONSE_NORMALIZATION",
+            _infer_local,
+            _local,
+            inplace=(0,),
+            lower=_lower_local,
+        ),
     )
 }

@@ -8,8 +8,11 @@ from __future__ import annotations
 import numpy as np
 
 from ._check import option_map
+from ._lower import check, share_for
+from ._pool_arg_lower import lower_pool_arg
 from ._window import Window
 from .api import Binding, NodeSpec, OpError, Run, Shape, op, require, take
+from .device import Capability, Kernel, Lowered
 from .types import Array, DType
 
 _ARGMAX, _WARP = "MaxPoolWithArgmax", "DenseImageWarp"
@@ -145,7 +148,25 @@ def _bind_warp(b: Binding) -> Run | None:
     return run
 
 
+def _lower_argmax(node: NodeSpec, capability: Capability) -> Lowered:
+    x = node.input(0).shape
+    return lower_pool_arg(
+        node, capability, _window(node), "i32", "(c)", f"(((y) * {x[2]} + (x)) * {x[3]} + (c))"
+    )
+
+
+def _lower_warp(node: NodeSpec, capability: Capability) -> Lowered:
+    check(node, capability)
+    batch, height, width, channels = node.input(0).shape
+    count = batch * height * width
+    if not count or not channels:
+        return Lowered([])
+    each = share_for(capability, count)
+    defines = {"EACH": each, "COUNT": count, "H": height, "W": width, "C": channels}
+    return Lowered([Kernel("warp", (0, 1), (-(-count // each),), defines)])
+
+
 OPS = {
-    _ARGMAX: op(_ARGMAX, _infer_argmax, _bind_argmax, custom=True),
-    _WARP: op(_WARP, _infer_warp, _bind_warp, custom=True),
+    _ARGMAX: op(_ARGMAX, _infer_argmax, _bind_argmax, custom=True, lower=_lower_argmax),
+    _WARP: op(_WARP, _infer_warp, _bind_warp, custom=True, lower=_lower_warp),
 }

@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 
 from ._check import BYTES, option_map
+from ._lower import check, f32, refuse, share_for
 from ._shape import same_quantization
+from ._volume_lower import axis_macros
 from ._widen import FLOATS, in_float32
 from ._window import output_size, padding_before, sequence
 from .api import Binding, NodeSpec, OpError, Run, Shape, op, require, take
+from .device import Capability, Kernel, Lowered
 from .types import Array, DType
 
 Triple = tuple[int, int, int]
@@ -114,4 +117,42 @@ def _along(
     return seen
 
 
-OPS = {name: op(name, _infer, in_float32(_bind), custom=True) for name in (_AVERAGE, _MAX)}
+def _lower(node: NodeSpec, capability: Capability) -> Lowered:
+    check(node, capability)
+    x, y = node.input(0), node.outputs[0]
+    if x.dtype is DType.FLOAT64:
+        refuse("DTYPE", f"{x.name!r} of float64", "other types")
+    if not y.size:
+        return Lowered([])
+    _, kernel, stride = _options(node)
+    sizes = (x.shape[1:4], kernel, stride, y.shape[1:4])
+    before = [padding_before(n, k, s, 1, o) for n, k, s, o in zip(*sizes, strict=True)]
+    average, integer = node.op == _AVERAGE, x.dtype.is_integer
+    start, combine, finish = "0", "(a) + (v)", "(v)"
+    if integer and average:
+        finish = "((v) < 0 ? (v) - count / 2 : (v) + count / 2) / count"
+    elif average:
+        finish = "(v) / (f32)count"
+    elif integer:
+        start, combine = str(x.dtype.range()[0]), "(a) > (v) ? (a) : (v)"
+    else:
+        lowest = np.finfo(np.float16 if x.dtype is DType.FLOAT16 else np.float32).min
+        start, combine = f32(float(lowest)), "F_MAX(a, v)"
+    each = share_for(capability, y.size)
+    defines: dict[str, object] = {
+        "ACC": "i32" if integer else "f32",
+        "START": start,
+        "COMBINE(a, v)": f"({combine})",
+        "FINISH(v, count)": f"({finish})",
+        "EACH": each,
+        "SIZE": y.size,
+        "C": x.shape[4],
+        **axis_macros(size=x.shape[1:4], out=y.shape[1:4], K=kernel, S=stride, P=before),
+    }
+    return Lowered([Kernel("pool_nd", (0,), (-(-y.size // each),), defines)])
+
+
+OPS = {
+    name: op(name, _infer, in_float32(_bind), custom=True, lower=_lower)
+    for name in (_AVERAGE, _MAX)
+}

@@ -12,7 +12,7 @@ import numpy as np
 from ._cast import bind_cast
 from ._check import arity, gives, scaled
 from ._elementwise import in_blocks, sequence, spread
-from ._lower import HALVES, check, f32, plain, refuse, through_table
+from ._lower import HALVES, check, f32, plain, refuse, stored_element, through_table
 from ._lut import domain, map_values, saturate
 from ._quant import multiply_by_quantized_multiplier, quantize_multiplier
 from ._sparse import densify
@@ -369,6 +369,12 @@ def _bind_bitcast(b: Binding) -> Run | None:
     return partial(np.copyto, y.reshape(-1).view(np.uint8), source)
 
 
+def _lower_bitcast(node: NodeSpec, capability: Capability) -> Lowered:
+    """Each element of the output from the same bytes."""
+    check(node, capability)
+    return Lowered([Map(stored_element(node.outputs[0].dtype, "@0", "#"), (), (0,))])
+
+
 def _infer_densify(node: NodeSpec) -> list[Shape]:
     arity(node, 1)
     x = node.input(0)
@@ -409,7 +415,7 @@ OPS: Mapping[str, Registration] = {
         ),
         op("CAST", _infer_cast, bind_cast, versions=(1, 9), lower=_lower_cast),
         op("STABLEHLO_CONVERT", _infer_cast, bind_cast, lower=_lower_cast),
-        op("BITCAST", _infer_bitcast, _bind_bitcast, inplace=(0,)),
+        op("BITCAST", _infer_bitcast, _bind_bitcast, inplace=(0,), lower=_lower_bitcast),
         op("DENSIFY", _infer_densify, _bind_densify),
     )
 }

@@ -9,7 +9,7 @@ import numpy as np
 from ._broadcast import broadcast_shape, collapse
 from ._check import INTEGERS, arity, gives, same_type
 from ._elementwise import in_blocks
-from ._lower import check
+from ._lower import check, expression, refuse
 from ._widen import FLOATS, in_float32
 from .api import Bind, Binding, NodeSpec, OpError, Registration, Run, Shape, TensorSpec, op, take
 from .device import Capability, Lowered, Map, Read
@@ -214,6 +214,22 @@ def _infer_stablehlo_select(node: NodeSpec) -> list[Shape]:
     return [a.shape]
 
 
+def _lower_bucketize(node: NodeSpec, capability: Capability) -> Lowered:
+    check(node, capability)
+    x = node.input(0)
+    if x.dtype is DType.FLOAT64:
+        refuse("DTYPE", f"{x.name!r} of float64", "other types, which compare as float32")
+    boundaries = np.asarray(node.options.boundaries, np.float32)
+    if not boundaries.size:
+        return Lowered([Map("0", ())])
+    text = f"boundaries_below(@0, {boundaries.size}, (f32)$0)"
+    return Lowered([Map(text, (Read(0),), (boundaries,), ("search",))])
+
+
+# NaN stays, whoever holds it
+_NOT_BELOW = "($0 != $0 || $1 < $0 ? $0 : $1)"
+_lower_clamp = expression(f"$2 != $2 || {_NOT_BELOW} > $2 ? $2 : {_NOT_BELOW}", reads=3)
+
 _clamp: Bind = in_float32(_bind_clamp)
 _where: Bind = in_float32(_bind_where)
 _unique: Bind = in_float32(_bind_unique)
@@ -226,8 +242,8 @@ OPS: Mapping[str, Registration] = {
         op("SELECT_V2", _infer_select_v2, _bind_select, versions=(1, 2), lower=_lower_select),
         op("WHERE", _infer_where, _where, versions=(1, 2)),
         op("UNIQUE", _infer_unique, _unique),
-        op("BUCKETIZE", _infer_bucketize, _bucketize),
-        op("STABLEHLO_CLAMP", _infer_clamp, _clamp, inplace=(1,)),
+        op("BUCKETIZE", _infer_bucketize, _bucketize, lower=_lower_bucketize),
+        op("STABLEHLO_CLAMP", _infer_clamp, _clamp, inplace=(1,), lower=_lower_clamp),
         op("STABLEHLO_SELECT", _infer_stablehlo_select, _bind_select, lower=_lower_select),
     )
 }

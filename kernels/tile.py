@@ -8,6 +8,7 @@ from ._lower import check, moved, refuse
 from ._shape import INDEX, Values, copy, integers, known, like, rank_is
 from .api import Binding, NodeSpec, OpError, Registration, Run, Shape, TensorSpec, op, take
 from .device import Capability, Lowered
+from .types import Array
 
 
 def _tile(node: NodeSpec) -> list[Shape | None]:
@@ -130,6 +131,19 @@ def _bind_broadcast_in_dim(b: Binding) -> Run | None:
     return copy(y, x.transpose(order).reshape(_placed(b, b.input(0), y.shape)))
 
 
+def _lower_broadcast_in_dim(node: NodeSpec, capability: Capability) -> Lowered:
+    check(node, capability)
+    x, y = node.input(0), node.outputs[0].shape
+    dims = node.options.broadcast_dimensions
+    order = np.argsort(np.array(dims, np.intp))
+    spread = tuple(slice(None) if d in dims else None for d in range(len(y)))
+
+    def move(a: Array) -> Array:
+        return np.broadcast_to(a.transpose(order)[spread], y)
+
+    return Lowered([moved(x.shape, move)])
+
+
 OPS: dict[str, Registration] = {
     "TILE": op("TILE", _tile, _bind_tile, versions=(1, 3), lower=_lower_tile),
     # version 1 was withdrawn
@@ -142,6 +156,9 @@ OPS: dict[str, Registration] = {
     ),
     "BROADCAST_ARGS": op("BROADCAST_ARGS", _broadcast_args, _bind_broadcast_args),
     "STABLEHLO_BROADCAST_IN_DIM": op(
-        "STABLEHLO_BROADCAST_IN_DIM", _broadcast_in_dim, _bind_broadcast_in_dim
+        "STABLEHLO_BROADCAST_IN_DIM",
+        _broadcast_in_dim,
+        _bind_broadcast_in_dim,
+        lower=_lower_broadcast_in_dim,
     ),
 }

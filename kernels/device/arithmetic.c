@@ -58,3 +58,32 @@ DEVICE i64 at_most_i64(i64 v, i64 high)
 {
     return v > high ? high : v;
 }
+
+/* powers of integers, which wrap; to a negative power 0, but for 1 and -1 */
+DEVICE u64 power_u64(u64 base, u64 exponent)
+{
+    u64 v = 1;
+    for (; exponent; exponent >>= 1) {
+        if (exponent & 1)
+            v *= base;
+        base *= base;
+    }
+    return v;
+}
+
+DEVICE u32 power_u32(u32 base, u32 exponent)
+{
+    return (u32)power_u64(base, exponent);
+}
+
+DEVICE i64 power_i64(i64 base, i64 exponent)
+{
+    if (exponent < 0)
+        return base == 1 ? 1 : base == -1 ? (exponent & 1 ? -1 : 1) : 0;
+    return (i64)power_u64((u64)base, (u64)exponent);
+}
+
+DEVICE i32 power_i32(i32 base, i32 exponent)
+{
+    return (i32)power_i64(base, exponent);
+}
