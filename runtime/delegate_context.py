@@ -11,6 +11,7 @@ from .delegate import BuildKernel, Delegate, Kernel, Partition, Refusal
 from .node import LiveNode
 from .partition import Subset, partition
 from .plan import Placed, Plan, delegate_node, ends, is_stateful, read_by_user
+from .self_check import Checked
 from .tensor import ARENA, LiveTensor
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ class PlanningContext:
         self._bar = bar
         self._fail = fail
         self._handles = handles
+        # invokes that are compared with numpy, which needs what crosses a partition's bounds
+        self._times = subgraph.graph.delegation.rules.verify
         self._before = (list(plan.execution), len(plan.placed), len(plan.added))
         self._makers: dict[int, LiveNode] = {}
         self._candidates: list[int] | None = None
@@ -142,6 +145,8 @@ class PlanningContext:
                 execution += [numbers[i] for i in subset.nodes]
                 continue
             kernel = next(kernels)
+            if self._times:
+                kernel = Checked(kernel, p, self._subgraph, self._times)
             index = plan.own_nodes + len(plan.placed)
             node = delegate_node(index, delegate, p, kernel, lambda e: self._fail(delegate, e))
             stateful = any(is_stateful(self._node(i)) for i in p.indices)
@@ -219,7 +224,7 @@ class PlanningContext:
                 read.update(ends(self._node(i))[0])
         for p in partitions:
             p.host_inputs = frozenset(t.index for t in p.inputs if t.index not in made)
-            p.host_outputs = frozenset(t.index for t in p.outputs if t.index in read)
+            p.host_outputs = frozenset(t.index for t in p.outputs if t.index in read or self._times)
 
     # -- more
 

@@ -9,9 +9,11 @@ from .build import BuildError
 from .delegate import Delegate, Unavailable
 from .delegation import Pick, Rules, check_picks
 from .described import Described
+from .device_arrays import is_device_array
 from .errors import NodeError
 from .find_delegates import check_delegate, find_delegates, make_delegate
 from .graph import Graph
+from .self_check import Difference
 from .settings import Settings
 from .tensor import LiveTensor
 from .unresolved import FLEX
@@ -20,11 +22,20 @@ if TYPE_CHECKING:
     from .coverage import Coverage
 
 
-def make_rules(only: Iterable[Pick] | None, exclude: Iterable[Pick], strict: bool) -> Rules:
+def make_rules(
+    only: Iterable[Pick] | None, exclude: Iterable[Pick], strict: bool, verify: bool | int
+) -> Rules:
     for name, picks in (("only", only), ("exclude", exclude)):
         if isinstance(picks, str):
             raise TypeError(f"{name} is a list of node numbers, operators and tensor names")
-    return Rules(only=None if only is None else tuple(only), exclude=tuple(exclude), strict=strict)
+    if verify < 0:
+        raise ValueError(f"verify is a number of invokes, not {verify}")
+    return Rules(
+        only=None if only is None else tuple(only),
+        exclude=tuple(exclude),
+        strict=strict,
+        verify=int(verify),
+    )
 
 
 def give_delegates(graph: Graph, settings: Settings) -> list[Delegate]:
@@ -86,6 +97,11 @@ class Delegated(Described):
         """Those in use, in order."""
         return tuple(self._graph.delegation.delegates)
 
+    @property
+    def differences(self) -> tuple[Difference, ...]:
+        """What `verify` found: results of delegates that were not numpy's, in the order found."""
+        return tuple(self._graph.delegation.differences)
+
     def modify_graph_with_delegate(self, delegate: str | Delegate) -> None:
         """Adds a delegate after those that are there: it gets what they left.
 
@@ -124,6 +140,14 @@ class Delegated(Described):
             if type(delegate).copy_from_buffer_handle is Delegate.copy_from_buffer_handle:
                 raise ValueError(f"{delegate.name} has no buffer handles")
             handles = self._graph.delegation.handles
+            if is_device_array(handle):
+                taken = delegate.take_array(handle, tensor)
+                if taken is None:
+                    raise ValueError(
+                        f"the array for {tensor.name!r} is on a device that {delegate.name} does "
+                        "not reach"
+                    )
+                handle = taken
             if handle is None:
                 handles.drop(tensor)
             else:

@@ -12,6 +12,7 @@ from .delegate_context import PlanningContext
 from .handles import Handles
 from .node import LiveNode
 from .plan import Placed, Plan
+from .self_check import Difference, SelfCheckError
 from .state import State
 
 if TYPE_CHECKING:
@@ -27,11 +28,12 @@ Pick = int | str  # a node's number in the main subgraph, an operator, or a tens
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """Which nodes delegates may have, and whether less than all is an error."""
+    """Which nodes delegates may have, whether less than all is an error, and what is checked."""
 
     only: tuple[Pick, ...] | None = None
     exclude: tuple[Pick, ...] = ()
     strict: bool = False
+    verify: int = 0  # so many invokes of each plan are compared with numpy
 
     def bar(self, node: LiveNode, subgraph: int) -> str | None:
         if self.only is not None and not _picked(self.only, node, subgraph):
@@ -73,7 +75,11 @@ class Delegation:
         self.handles = Handles()
         self.faults: dict[str, str] = {}  # delegates taken off because they failed while running
         self._kept: dict[int, OrderedDict[Hashable, Plan]] = {}
-        self._barred: dict[tuple[int, int, str], str] = {}  # failed to attach: the reason
+        # nodes that a delegate must not have again: the refusal's code and text
+        self._barred: dict[tuple[int, int, str], tuple[str, str]] = {}
+        self.differences: list[Difference] = []  # found by the self-check, in order
+        # while it looks for the node to blame: what differed, and all tensors are in sight
+        self.suspect: SelfCheckError | None = None
         self._fault: tuple[Delegate, Exception] | None = None
         self._recovering = False
         self._state: State | None = None  # room to save it in, while memory stays as it is
@@ -150,8 +156,7 @@ class Delegation:
             text = self.rules.bar(node, subgraph.index)
             if text is not None:
                 return "POLICY", text
-            text = self._barred.get((subgraph.index, node.index, delegate.name))
-            return None if text is None else ("BUILD_FAILED", text)
+            return self._barred.get((subgraph.index, node.index, delegate.name))
 
         handles = {} if subgraph.index else self.handles.of(delegate)
         context = PlanningContext(subgraph, delegate, plan, bar, self._failed, handles)
@@ -198,7 +203,7 @@ class Delegation:
         if self.rules.strict:
             raise DelegateError(f"the delegate {name}: {text}") from error
         for i in placed.partition.indices:
-            self._barred[subgraph.index, i, name] = text
+            self._barred[subgraph.index, i, name] = "BUILD_FAILED", text
         for plan in self._kept.pop(subgraph.index).values():
             plan.free(self._graph.report)
         self.apply(subgraph)
@@ -209,37 +214,70 @@ class Delegation:
         self._fault = delegate, error
 
     def run(self, subgraph: LiveSubgraph) -> None:
-        """Invokes; after a fault of a delegate once more, without it and from the same state."""
+        """Invokes; after a fault of a delegate once more, without it and from the same state.
+
+        What the self-check finds is a fault of nodes: the delegate keeps the others.
+        """
         while any(plan.placed for plan in self.plans.values()):
             state = self._state = self._state or State(self._graph)
             if state:
                 state.save()
             self._fault = None
+            handles = self.handles if subgraph.index == 0 else None
             try:
-                self._run(subgraph)
-                return
+                if handles:
+                    handles.before(subgraph, self.plans[0])
+                subgraph.run()
+                if handles:
+                    handles.after(subgraph, self.plans[0])
+                if self.suspect is None:
+                    return
+                self._blame(self.suspect, joined=True)
             except Exception:
                 fault = self._fault
                 if fault is None:
                     raise
                 if self.rules.strict:
                     raise
-                self._take_off(*fault)
+                if isinstance(fault[1], SelfCheckError):
+                    self._suspect(fault[1])
+                else:
+                    self._take_off(*fault)
             state.restore()
             self._recovering = True
             try:
                 self.settle()
             finally:
                 self._recovering = False
-        self._run(subgraph)
-
-    def _run(self, subgraph: LiveSubgraph) -> None:
-        handles = self.handles if subgraph.index == 0 else None
-        if handles:
-            handles.before(subgraph, self.plans[0])
+        self.suspect = None
         subgraph.run()
-        if handles:
-            handles.after(subgraph, self.plans[0])
+
+    def _suspect(self, error: SelfCheckError) -> None:
+        """Refuses the nodes that are to blame, or plans so that they can be found."""
+        if error.exact:
+            self._blame(error, joined=False)
+        elif self.suspect is None:
+            self.suspect = error
+            self._forget()
+        else:  # hidden even so: the delegate has tensors of its own
+            self._blame(error, joined=True)
+
+    def _blame(self, error: SelfCheckError, joined: bool) -> None:
+        """`joined`: each node is right by itself, and the partition as a whole is not."""
+        p = error.partition
+        texts = {d.node: f"self-check: {d}" for d in error.differences}
+        if joined:
+            text = f"{error}; each node by itself is right"
+            texts = {i: texts.get(i, text) for i in p.indices}
+        for i, text in texts.items():
+            self._barred[p.subgraph, i, p.delegate] = "DEVICE", text
+        self.differences += error.differences
+        self.suspect = None
+        self._forget()
+        self._graph.report(
+            f"the delegate {p.delegate} loses {len(texts)} node{'s' * (len(texts) != 1)}, for its "
+            f"results differ from numpy's. {error}. The invoke is run again."
+        )
 
     def settle(self) -> None:
         """Plans anew what is allocated: callees first, whose arrays their callers may hold."""

@@ -61,6 +61,7 @@ class Interpreter(Delegated):
         only: Iterable[Pick] | None = None,
         exclude: Iterable[Pick] = (),
         strict: bool = False,
+        verify: bool | int = False,
         flex: bool = True,
         op_resolver: OpResolver | None = None,
         custom_ops: CustomOps | None = None,
@@ -85,6 +86,8 @@ class Interpreter(Delegated):
         * `on_unavailable`: where a named delegate cannot be made, "error" or "fallback" (warns).
         * `strict`: DelegateError where a delegate fails or leaves nodes to numpy; else the model
           runs whatever delegates do.
+        * `verify`: so many invokes (True: one) for each set of shapes are compared with numpy, node
+          by node; a node whose result differs is taken from its delegate, and the invoke run again.
         * `op_resolver`: where ops come from, by default `BuiltinOpResolver()`; `custom_ops`: more
           custom ops, by name.
         * `keep`: names (or numbers) of intermediates that can be read after invoke.
@@ -114,7 +117,7 @@ class Interpreter(Delegated):
             delegates=check_delegates(
                 delegates if delegates is not None else experimental_delegates, on_unavailable
             ),
-            rules=make_rules(only, exclude, strict),
+            rules=make_rules(only, exclude, strict, verify),
             on_unavailable=on_unavailable,
             flex=flex
             and experimental_op_resolver_type

@@ -1,0 +1,217 @@
+"""`verify`: what delegates compute is compared with numpy, and wrong nodes are taken from them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fake_delegates import FUNCTIONS, Fake
+from test_delegates import ones, zigzag
+from test_delegates_models import Everything, random_value
+from test_device_custom_ops import X, model
+
+from litedelegate import Delegate, Interpreter, Partition, custom_op
+from litedelegate.kernels.types import DType
+from litedelegate.runtime.self_check import Value, unlike
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "the delegate (fake|everything) loses")
+        yield
+
+
+def add_one(value: Any, partition: Partition) -> Any:
+    return value + 1
+
+
+def run(fake: Delegate, times: int = 2, **options: Any) -> Interpreter:
+    """Checks two invokes of zigzag."""
+    interpreter = Interpreter(model_content=zigzag(), delegates=[fake], verify=times, **options)
+    for value in (1, 2):
+        got = interpreter.run({"t0": np.full((1, 4), value, np.float32)})["t6"]
+        np.testing.assert_array_equal(got, np.full((1, 4), 14 + 8 * value, np.float32))
+    return interpreter
+
+
+def on_cpu(interpreter: Interpreter) -> dict[int, list[tuple[str, str]]]:
+    return {
+        n.index: [(r.code, r.text) for r in n.refusals]
+        for n in interpreter.delegate_coverage().on_cpu
+    }
+
+
+def test_all_is_right() -> None:
+    fake = Fake()
+    interpreter = run(fake)
+    assert interpreter.differences == () and not on_cpu(interpreter)
+    assert len(interpreter.delegate_coverage().partitions) == 1
+    assert fake.log.count("build") == 1
+
+
+def test_a_wrong_node_in_a_partition_is_found_and_the_others_stay() -> None:
+    fake = Fake()
+    fake.wrong[3] = add_one
+    with pytest.warns(UserWarning, match="loses 1 node, .*node 3"):
+        interpreter = run(fake)
+    (found,) = interpreter.differences
+    assert (found.node, found.op, found.delegate) == (3, "MUL", "fake")
+    assert found.text.startswith("4 of 4 elements differ; at [0, 0] it is ")
+    ((code, text),) = on_cpu(interpreter)[3]
+    assert code == "DEVICE" and text.startswith("self-check: node 3 (MUL), output 't4': 4 of 4")
+    report = interpreter.delegate_coverage()
+    assert [p.nodes for p in report.partitions] == [(0, 1, 2), (4, 5)]
+    assert report.totals.not_used == {}
+
+
+def test_two_wrong_nodes() -> None:
+    fake = Fake()
+    fake.wrong |= {1: add_one, 4: lambda value, p: value * np.nan}
+    interpreter = run(fake)
+    assert [d.node for d in interpreter.differences] == [1, 4]
+    assert list(on_cpu(interpreter)) == [1, 4]
+
+
+def test_right_one_by_one_and_wrong_when_joined() -> None:
+    fake = Fake()
+    fake.wrong[2] = lambda value, p: value if any(t.index == 3 for t in p.outputs) else value + 1
+    interpreter = run(fake)
+    assert list(on_cpu(interpreter)) == [0, 1, 2, 3, 4, 5]
+    ((code, text),) = on_cpu(interpreter)[0]
+    assert code == "DEVICE" and text.endswith("each node by itself is right")
+
+
+def test_wrong_at_the_second_invoke() -> None:
+    fake = Fake()
+    calls = []
+
+    def late(value: Any, partition: Partition) -> Any:
+        calls.append(1)
+        return value + (len(calls) > 1)
+
+    fake.wrong[0] = late
+    interpreter = run(fake, 3)
+    assert [d.node for d in interpreter.differences] == [0]
+
+
+def test_so_many_invokes_are_checked_for_each_set_of_shapes() -> None:
+    fake = Fake()
+    interpreter = Interpreter(model_content=zigzag(), delegates=[fake], verify=True)
+    interpreter.run({"t0": ones(1, 4)})
+    fake.wrong[0] = add_one
+    interpreter.run({"t0": ones(1, 4)})
+    assert interpreter.differences == ()
+    got = interpreter.run({"t0": ones(3, 4)})["t6"]
+    assert [d.node for d in interpreter.differences] == [0]
+    np.testing.assert_array_equal(got, 22 * ones(3, 4))
+
+
+def test_strict_raises() -> None:
+    fake = Fake()
+    fake.wrong[3] = add_one
+    interpreter = Interpreter(model_content=zigzag(), delegates=[fake], verify=1, strict=True)
+    with pytest.raises(RuntimeError, match="SelfCheckError: self-check: node"):
+        interpreter.run({"t0": ones(1, 4)})
+
+
+def test_verify_is_a_number() -> None:
+    with pytest.raises(ValueError, match="verify is a number of invokes, not -1"):
+        Interpreter(model_content=zigzag(), verify=-1)
+
+
+def test_a_custom_op_is_compared_too() -> None:
+    @custom_op("Twice", shape="same")
+    def twice(x: Any) -> Any:
+        return 2 * x
+
+    FUNCTIONS["Twice"] = lambda x: x + x
+    try:
+        for factor, nodes in ((2, []), (3, [1])):
+            FUNCTIONS["Twice"] = lambda x, factor=factor: factor * x
+            interpreter = Interpreter(
+                model_content=model("Twice"),
+                custom_ops={"Twice": twice},
+                delegates=[Fake("NEG", "Twice")],
+                verify=True,
+            )
+            got = interpreter.run({"x": X})["y"]
+            np.testing.assert_allclose(got, np.exp(-2 * X), rtol=1e-6)
+            assert [d.node for d in interpreter.differences] == nodes
+    finally:
+        del FUNCTIONS["Twice"]
+
+
+class Wrong(Everything):
+    """One LSTM or product gives twice its result."""
+
+    def build(self, partition: Partition) -> Any:
+        kernel = super().build(partition)
+        attach = kernel.attach
+
+        def double() -> None:
+            attach()
+            node = next(n for n in partition.nodes if n.op == "UNIDIRECTIONAL_SEQUENCE_LSTM")
+            array = kernel.arrays[node.outputs[0].index]
+            kernel.calls.append(lambda: np.multiply(array, 2, out=array))
+
+        kernel.attach = double  # type: ignore[method-assign]
+        return kernel
+
+
+@pytest.mark.parametrize("kind", [Everything, Wrong])
+def test_state_is_compared_and_left_as_one_invoke_leaves_it(
+    models: Path, kind: type[Everything]
+) -> None:
+    path = models / "lstm_int8.tflite"
+    delegate = kind()
+    delegate.leave = ("SOFTMAX", "FULLY_CONNECTED", "RESHAPE") if kind is Wrong else ()
+    rng = np.random.default_rng(3)
+    with (
+        Interpreter(path, num_threads=1) as plain,
+        Interpreter(path, num_threads=1, delegates=[delegate], verify=2) as checked,
+    ):
+        details = plain.get_input_details()
+        for _ in range(3):
+            inputs = {d["name"]: random_value(rng, d) for d in details}
+            want, got = plain.run(inputs), checked.run(inputs)
+            for name, array in want.items():
+                np.testing.assert_array_equal(got[name], array)
+        wanted = ["UNIDIRECTIONAL_SEQUENCE_LSTM"] if kind is Wrong else []
+        assert [d.op for d in checked.differences] == wanted
+        for name, value in plain.variables.items():
+            np.testing.assert_array_equal(checked.variables[name], value)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "got", "want", "value", "op", "differs"),
+    [
+        (DType.INT8, [1, 2], [1, 3], {}, "CONV_2D", True),
+        (DType.INT8, [1, 2], [1, 3], {"floats": True}, "QUANTIZE", False),
+        (DType.INT8, [1, 2], [1, 4], {"floats": True}, "QUANTIZE", True),
+        (DType.INT8, [1, 50], [1, 52], {"rounded": True}, "CONV_2D", False),
+        (DType.INT8, [-90, 50], [90, 52], {"rounded": True}, "CONV_2D", True),
+        (DType.INT64, [2**60 + 1], [2**60], {}, "ADD", True),
+        (DType.BOOL, [True], [False], {}, "LESS", True),
+        (DType.FLOAT32, [1.0, 1e-6], [1.0, 0.0], {}, "EXP", False),
+        (DType.FLOAT32, [1.0, 5e-5], [1.0, 0.0], {}, "EXP", True),
+        (DType.FLOAT32, [1.0, 5e-5], [1.0, 0.0], {}, "CONV_2D", False),
+        (DType.FLOAT32, [1.0, 1e-3], [1.0, 0.0], {"chain": 5}, "EXP", False),
+        (DType.FLOAT32, [1.0, 1e-2], [1.0, 0.0], {"chain": 5}, "EXP", True),
+        (DType.FLOAT32, [np.nan, np.inf], [np.nan, np.inf], {}, "EXP", False),
+        (DType.FLOAT32, [np.nan, 1.0], [1.0, 1.0], {}, "EXP", True),
+        (DType.FLOAT32, [np.inf, 1.0], [1.0, 1.0], {"rounded": True}, "EXP", True),
+        (DType.FLOAT16, [1.0, 1e-3], [1.0, 0.0], {}, "EXP", False),
+        (DType.BFLOAT16, [0x3F80, 0x3F81], [0x3F80, 0x3F80], {}, "EXP", False),
+        (DType.FLOAT32, [], [], {}, "EXP", False),
+    ],
+)  # fmt: skip
+def test_how_close_is_close(
+    dtype: DType, got: Any, want: Any, value: Any, op: str, differs: bool
+) -> None:
+    a, b = (np.array(x).astype(dtype.numpy) for x in (got, want))
+    assert (unlike(a, Value(b, **value), dtype, op) is not None) is differs
