@@ -332,6 +332,10 @@ _softmax: Bind = in_float32(_bind)
 _log_softmax: Bind = in_float32(_bind_log)
 
 
+# values in a row that a work-item of a CPU keeps at hand, and in all rows of its share
+_LONGEST, _ON_CPU = 8192, 1 << 14
+
+
 def _lower(node: NodeSpec, capability: Capability) -> Lowered:
     check(node, capability)
     x, y = node.input(0), node.outputs[0]
@@ -344,7 +348,13 @@ def _lower(node: NodeSpec, capability: Capability) -> Lowered:
             refuse("DTYPE", f"{x.name!r} of float64", "other floats")
         beta = 1.0 if logarithm else float(node.options.beta)
         defines.update(BETA=f32(beta), LOGARITHM=int(logarithm))
-        return Lowered([Kernel("softmax", (0,), (rows,), defines)])
+        if capability.kind == "gpu" or x.dtype is not DType.FLOAT32 or not 4 <= depth <= _LONGEST:
+            return Lowered([Kernel("softmax", (0,), (rows,), defines)])
+        block = -(-rows // (4 * capability.compute_units))
+        block = max(1, min(block, _ON_CPU // depth), min(rows, 256 // depth))
+        lanes = 16 if capability.vector_width >= 8 and depth >= 12 else 8 if depth >= 6 else 4
+        defines.update(BLOCK=block, VW=lanes)
+        return Lowered([Kernel("softmax_cpu", (0,), (-(-rows // block),), defines)])
     if logarithm or x.dtype is DType.INT16:
         refuse("DTYPE", f"{node.op} of {x.dtype.label}", "SOFTMAX of 8 bits, and floats")
     powers, summands = _powers(x.scale, float(node.options.beta))
