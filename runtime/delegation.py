@@ -223,13 +223,8 @@ class Delegation:
             if state:
                 state.save()
             self._fault = None
-            handles = self.handles if subgraph.index == 0 else None
             try:
-                if handles:
-                    handles.before(subgraph, self.plans[0])
-                subgraph.run()
-                if handles:
-                    handles.after(subgraph, self.plans[0])
+                self._run(subgraph)
                 if self.suspect is None:
                     return
                 self._blame(self.suspect, joined=True)
@@ -250,7 +245,15 @@ class Delegation:
             finally:
                 self._recovering = False
         self.suspect = None
+        self._run(subgraph)
+
+    def _run(self, subgraph: LiveSubgraph) -> None:
+        handles = self.handles if subgraph.index == 0 else None
+        if handles:
+            handles.before(subgraph, self.plans[0])
         subgraph.run()
+        if handles:
+            handles.after(subgraph, self.plans[0])
 
     def _suspect(self, error: SelfCheckError) -> None:
         """Refuses the nodes that are to blame, or plans so that they can be found."""
