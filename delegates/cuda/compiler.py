@@ -42,17 +42,22 @@ class Compiler:
             self.architecture = f"compute_{max(k for k in known if k < wanted)}"
         self._key = (f"NVRTC {version}", self.architecture, *OPTIONS, f"CuPy {cupy.__version__}")
 
-    def binary(self, source: str, driver: str) -> bytes:
-        """A cubin, or PTX for a device that NVRTC does not know. BuildError with the log.
+    def binary(self, source: str, driver: str) -> tuple[bytes, bool]:
+        """A cubin, or PTX for a device that NVRTC does not know, and whether it was on disk.
 
-        `driver`: its version, which is part of the key.
+        `driver`: its version, which is part of the key. BuildError with the compiler's log.
         """
         parts = [source, *self._key, driver]
         found = self._cache.get(parts)
-        if found is None:
-            found = self.compile(source)
-            self._cache.put(parts, found)
-        return found
+        if found:
+            return found, True
+        found = self.compile(source)
+        self._cache.put(parts, found)
+        return found, False
+
+    def forget(self, source: str, driver: str) -> None:
+        """The next `binary` compiles."""
+        self._cache.put([source, *self._key, driver], b"")
 
     def compile(self, source: str) -> bytes:
         """As `binary`, without the cache."""

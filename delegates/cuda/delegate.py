@@ -5,9 +5,15 @@ from __future__ import annotations
 import os
 from typing import Any
 
+import numpy as np
+
+from ...kernels.api import Tensor
+from ...runtime.delegate import Kernel, Partition
 from ..gpu.cache import ProgramCache
 from ..gpu.delegate import GpuDelegate
+from . import buffers
 from .device import Allocator, CUDADevice
+from .kernel import CUDAKernel
 
 
 class CUDADelegate(GpuDelegate):
@@ -21,7 +27,8 @@ class CUDADelegate(GpuDelegate):
     * `graphs`: from its second run on, a partition is one CUDA graph.
     * `cache`: the folder of built programs.
 
-    `Unavailable` where there is no such device, with the cause and what helps.
+    Its buffer handles are CuPy arrays. `Unavailable` where there is no such device, with the cause
+    and what helps.
     """
 
     device: CUDADevice
@@ -37,3 +44,29 @@ class CUDADelegate(GpuDelegate):
     ) -> None:
         found = CUDADevice(device, ProgramCache(cache), stream, allocator, graphs)
         super().__init__("cuda", found)
+
+    def kernel(self, partition: Partition, fuse: bool) -> Kernel:
+        return CUDAKernel(self.device, partition, fuse)
+
+    # -- inputs and outputs in users' arrays
+
+    def take_array(self, value: Any, tensor: Tensor) -> Any | None:
+        return buffers.imported(self.device, value, tensor.spec)
+
+    def new_buffer(self, tensor: Tensor) -> Any | None:
+        return buffers.new(self.device, tensor.spec)
+
+    def array_of(self, handle: Any) -> Any:
+        return handle
+
+    def copy_from_buffer_handle(self, handle: Any, tensor: Tensor) -> None:
+        self.device.follow()
+        if handle.size:
+            self.device.download(handle.data, tensor.array)
+        self.device.synchronise()
+
+    def copy_to_buffer_handle(self, handle: Any, tensor: Tensor) -> None:
+        self.device.follow()
+        if handle.size:
+            self.device.upload(handle.data, np.ascontiguousarray(tensor.array))
+        self.device.synchronise()

@@ -156,14 +156,21 @@ class CUDADevice:
     # -- programs
 
     def build(self, source: str, names: Sequence[str]) -> Mapping[str, Any]:
-        binary = self.compiler.binary(f"{self.prelude}\n{source}", self._driver)
-        module = self.cupy.cuda.Module()
+        text = f"{self.prelude}\n{source}"
+        binary, kept = self.compiler.binary(text, self._driver)
         try:
-            with self._device:
-                module.load(binary)
-                return {name: module.get_function(name) for name in names}
+            return self._load(binary, names)
         except Exception as e:
-            raise BuildError(f"{self.name} does not load the kernels: {e}") from e
+            if not kept:
+                raise BuildError(f"{self.name} does not load the kernels: {e}") from e
+        self.compiler.forget(text, self._driver)  # damaged on disk: built anew
+        return self.build(source, names)
+
+    def _load(self, binary: bytes, names: Sequence[str]) -> Mapping[str, Any]:
+        module = self.cupy.cuda.Module()
+        with self._device:
+            module.load(binary)
+            return {name: module.get_function(name) for name in names}
 
     # -- running
 
@@ -175,6 +182,25 @@ class CUDADevice:
             grid, block = blocks(launch.grid, launch.group)
             calls.append((launch.kernel, grid, block, launch.args))
         return Recording(self, calls)
+
+    def mark(self) -> Any:
+        """A CuPy event behind all that was enqueued."""
+        with self._device:
+            event = self.cupy.cuda.Event(disable_timing=True)
+            event.record(self.stream)
+        return event
+
+    def follow(self) -> None:
+        """Has the stream wait for what CuPy's current stream has to do: what fills users' arrays.
+
+        torch's work goes to the same one, the default stream, unless it was told otherwise.
+        """
+        with self._device:
+            current = self.cupy.cuda.get_current_stream()
+            if current.ptr != self.stream.ptr:
+                event = self.cupy.cuda.Event(disable_timing=True)
+                event.record(current)
+                self.stream.wait_event(event)
 
     def synchronise(self) -> None:
         # whoever waits copies for all: another thread's copies are done when this one leaves

@@ -34,6 +34,7 @@ def make(opencl: OpenCLDevice, devices: int = 2, capability: str = "90") -> Any:
     external = type("ExternalStream", (memory.ExternalStream,), {"machine": machine})
     stream.from_external = classmethod(lambda cls, given: external(given.__cuda_stream__()[1]))
     stream.null = stream(null=True)
+    array = of(memory.ndarray)
     runtime = _runtime(machine)
     cuda = SimpleNamespace(
         runtime=runtime,
@@ -41,7 +42,8 @@ def make(opencl: OpenCLDevice, devices: int = 2, capability: str = "90") -> Any:
         Device=partial(Device, machine),
         Stream=stream,
         ExternalStream=external,
-        Event=memory.Event,
+        Event=of(memory.Event),
+        get_current_stream=lambda: stream(queue=machine.current_queue),
         Module=of(kernels.Module),
         MemoryPointer=memory.MemoryPointer,
         UnownedMemory=memory.UnownedMemory,
@@ -52,7 +54,9 @@ def make(opencl: OpenCLDevice, devices: int = 2, capability: str = "90") -> Any:
         __version__="14.2.0",
         machine=machine,
         cuda=cuda,
-        ndarray=of(memory.ndarray),
+        ndarray=array,
+        asarray=partial(memory.asarray, array),
+        from_dlpack=partial(memory.from_dlpack, array),
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import threading
 import weakref
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -62,6 +62,8 @@ class Machine:
         self.lock = threading.RLock()
         self.streams: weakref.WeakSet[Any] = weakref.WeakSet()
         self.launched = 0  # kernels that ran
+        self.graphs = 0  # launches of graphs
+        self.copies: Counter[int] = Counter()  # by kind: 1 to the device, 2 from it
         self._allocations: list[weakref.ref[Allocation]] = []
         self._graves: deque[Allocation] = deque(maxlen=64)
         self._default: dict[int, Queue] = {}

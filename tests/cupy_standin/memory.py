@@ -76,8 +76,9 @@ class Stream:
         if queue is None and null:
             queue = self.machine.default_queue()
         self.queue = queue if queue is not None else Queue(self.machine, current, not non_blocking)
-        self.ptr = 0 if null else id(self.queue)
-        self.device_id = -1 if null else current
+        default = self.queue is self.machine.default_queue()
+        self.ptr = 0 if default else id(self.queue)
+        self.device_id = -1 if default else current
 
     def __enter__(self) -> Stream:
         self._match()
@@ -152,12 +153,14 @@ class ExternalStream(Stream):
 class Event:
     """`cupy/cuda/stream.pyx`, class Event."""
 
+    machine: Machine
+
     def __init__(self, block: bool = False, disable_timing: bool = False) -> None:
         self._queue: Queue | None = None
         self._upto = 0
 
     def record(self, stream: Any = None) -> None:
-        queue: Queue = stream.queue
+        queue: Queue = self.machine.current_queue if stream is None else stream.queue
         queue.must_not_capture("an event of the stand-in")
         self._queue, self._upto = queue, queue.done + len(queue.work)
 
@@ -175,10 +178,9 @@ class Graph:
 
     def __init__(self, work: Sequence[Work]) -> None:
         self._work = list(work)
-        self.launches = 0
 
     def launch(self, stream: Any = None) -> None:
-        self.launches += 1
+        stream.queue.machine.graphs += 1
         stream.queue.put_all(self._work)
 
 
@@ -243,6 +245,39 @@ class ndarray:
         bytes_at(self.data.ptr, self.nbytes)[:] = raw
 
 
+def asarray(kind: type[ndarray], value: Any) -> ndarray:
+    """`_convert_from_cuda_array_interface`: the same memory, once the stream it names has passed.
+
+    A value of 1 is the legacy default stream.
+    """
+    found = value.__cuda_array_interface__
+    if found.get("stream") is not None:
+        kind.machine.default_queue().drain()
+    return _on(kind, found["data"][0], found["shape"], found["typestr"], found["strides"], value)
+
+
+def from_dlpack(kind: type[ndarray], value: Any) -> ndarray:
+    """`cupy/_core/dlpack.pyx`, from_dlpack: the producer is given the current stream.
+
+    The capsules of the stand-in are (address, shape, dtype).
+    """
+    device_type, _ = value.__dlpack_device__()
+    if device_type not in (2, 13):
+        raise TypeError("CPU arrays cannot be directly imported to CuPy.")
+    stream = id(kind.machine.current_queue)
+    address, shape, dtype = value.__dlpack__(stream=stream)
+    return _on(kind, address, shape, dtype, None, value)
+
+
+def _on(
+    kind: type[ndarray], address: int, shape: Any, dtype: Any, strides: Any, owner: Any
+) -> ndarray:
+    known = kind.machine.find(address)
+    assert known is not None and known.device is not None
+    memory = UnownedMemory(address, known.nbytes, owner, known.device)
+    return kind(shape, dtype, MemoryPointer(memory, 0), strides)
+
+
 def alloc(machine: Machine, nbytes: int) -> MemoryPointer:
     """`cupy.cuda.alloc`: for the current stream of the current device."""
     queue = machine.current_queue
@@ -270,6 +305,7 @@ def memcpy_async(
 
     From memory that is not pinned it reads at once; to such memory it waits.
     """
+    machine.copies[kind] += 1
     sides: list[Allocation | None] = []
     for address, host in ((src, kind == 1), (dst, kind == 2)):
         if host:
