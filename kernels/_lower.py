@@ -30,7 +30,11 @@ def refuse(code: str, got: str, takes: str) -> NoReturn:
 
 def check(node: NodeSpec, capability: Capability) -> None:
     """What every device form needs of its tensors."""
-    for spec in (*node.inputs, *node.outputs):
+    check_tensors((*node.inputs, *node.outputs), capability)
+
+
+def check_tensors(specs: Sequence[TensorSpec | None], capability: Capability) -> None:
+    for spec in specs:
         if spec is None:
             continue
         if spec.dtype in _NEVER or spec.dtype in _PACKED:

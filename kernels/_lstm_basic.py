@@ -11,9 +11,12 @@ from __future__ import annotations
 import numpy as np
 
 from ._fixedpoint16 import logistic_table, multiply, tanh_table, times_pot
+from ._lower import refuse, values
 from ._matmul import exact_product, operand_type
 from ._quant import quantize_multiplier
+from ._recurrent_lower import Builder, check_stateful, dense
 from .api import Binding, NodeSpec, Run, Shape, require, take
+from .device import Capability, Lowered, Map, Read
 from .types import Array, DType
 
 _FLOATS = (DType.FLOAT32,) * 9
@@ -149,3 +152,42 @@ def _integer_step(b: Binding) -> Run:
 
 def _looked_up(table: Array, index: Array) -> Array:
     return np.asarray(table.take(index, mode="wrap"), np.int64)
+
+
+def lower(node: NodeSpec, capability: Capability) -> Lowered:
+    """Of floats; the gates' sums are output 3, and the rest is one expression each."""
+    check_stateful(node, capability)
+    x, before = node.input(0), node.input(1)
+    if x.dtype is not DType.FLOAT32:
+        refuse("DTYPE", f"{x.name!r} of {x.dtype.label}", "float32")
+    (batch, depth), n = x.shape, before.shape[1]
+    weights, bias = values(node.input(2)), values(node.input(3))
+    wide = depth + n
+    if not before.variable or not node.input(4).variable:
+        refuse("OPTION", "an activation or a state that is no variable", "variables")
+    b = Builder(node)
+    joined, sums, state = (len(node.inputs) + i for i in (2, 3, 1))
+    b.steps += [
+        Map(
+            "$0",
+            (Read(source),),
+            shape=(batch, columns),
+            output=2,
+            strides=(wide, 1),
+            offset=offset,
+        )
+        for source, columns, offset in ((0, depth, 0), (1, n, depth))
+    ]
+    b.steps.append(dense(capability, joined, batch, weights, 3, [("n", bias)]))
+    gate_i, gate_g, gate_f, gate_o = (
+        Read(sums, strides=(4 * n, 1), offset=k * n) for k in range(4)
+    )
+    opened = "(F_TANH({} * 0.5f) * 0.5f + 0.5f)"
+    update = f"{opened.format('$0')} * F_TANH($1) + {opened.format('$2')} * $3"
+    b.steps += [
+        Map(update, (gate_i, gate_g, gate_f, Read(4)), output=1, shape=(batch, n)),
+        Map(f"F_TANH($0) * {opened.format('$1')}", (Read(state), gate_o), shape=(batch, n)),
+    ]
+    activation = len(node.inputs)
+    b.states += [(1, Map("$0", (Read(activation),))), (4, Map("$0", (Read(state),)))]
+    return b.lowered()

@@ -44,7 +44,7 @@ def _order(s: Sizes) -> tuple[int, ...]:
     return (3, 1, 2) if s.cifg else (3, 0, 1, 2)
 
 
-def _pack(b: Binding, at: Layout, s: Sizes) -> Packed:
+def pack(b: Binding, at: Layout, s: Sizes) -> Packed:
     order = _order(s)
     half = np.array([1 if g == 2 else 0.5 for g in order], np.float32)
     # a normalisation undoes any factor before it
@@ -117,7 +117,7 @@ def layer(
     wide = gates * n
     constant = all_constant(b, at)
     key = f"packed{at.output_state}"
-    packed = b.once(key, lambda: _pack(b, at, s)) if constant else None
+    packed = b.once(key, lambda: pack(b, at, s)) if constant else None
     h, c = state_of(b, at.output_state, batch), state_of(b, at.cell_state, batch)
     weights = at.inputs[3]
     quantize_x = quantizer(b, weights, steps * batch, depth)
@@ -151,7 +151,7 @@ def layer(
         np.add(v, np.float32(0.5), out=v)
 
     def run() -> None:
-        w = packed if packed is not None else _pack(b, at, s)
+        w = packed if packed is not None else pack(b, at, s)
         multiply(w.inputs, rows(x), early, quantize_x)
         if auxiliary is not None and w.auxiliary is not None:
             multiply(w.auxiliary, rows(auxiliary), added, quantize_auxiliary)

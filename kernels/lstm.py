@@ -6,6 +6,8 @@ import numpy as np
 
 from . import _lstm_basic, _lstm_float, _lstm_integer, _lstm_integer8
 from ._check import scaled
+from ._lower import refuse
+from ._lstm_float_lower import add_layer
 from ._lstm_layout import (
     AUXILIARY_INPUT,
     BACKWARD,
@@ -16,7 +18,9 @@ from ._lstm_layout import (
     sizes,
 )
 from ._recurrent import sequence
+from ._recurrent_lower import Builder, check_stateful
 from .api import Binding, NodeSpec, Run, Shape, op, require, take
+from .device import Capability, Lowered
 from .types import Array, DType
 
 _FLOAT_OR_INT8 = (DType.FLOAT32, DType.INT8)
@@ -141,14 +145,73 @@ def _bind_lstm(b: Binding) -> Run:
     return _lstm_basic.bind(b) if _basic(b) else _bind_unidirectional(b)
 
 
+# -- devices
+
+
+def _lower_unidirectional(node: NodeSpec, capability: Capability) -> Lowered:
+    check_stateful(node, capability)
+    x, s = node.input(0), sizes(node, UNIDIRECTIONAL)
+    time_major = node.op != "LSTM" and node.options.time_major
+    steps, batch = (1, x.shape[0]) if node.op == "LSTM" else _counts(node)
+    if x.dtype is DType.INT8:
+        refuse("DTYPE", f"{x.name!r} of int8", "float32")
+    b = Builder(node)
+    add_layer(b, capability, UNIDIRECTIONAL, s, (0, steps, batch), time_major, (0, s.outputs, 0))
+    return b.lowered()
+
+
+def _counts(node: NodeSpec) -> tuple[int, int]:
+    """Steps and batch."""
+    first, second = node.input(0).shape[:2]
+    return (first, second) if node.options.time_major else (second, first)
+
+
+def _lower_bidirectional(node: NodeSpec, capability: Capability) -> Lowered:
+    check_stateful(node, capability)
+    o = node.options
+    steps, batch = _counts(node)
+    forward, backward = sizes(node, FORWARD), sizes(node, BACKWARD)
+    auxiliary = None if node.optional(AUXILIARY_INPUT) is None else AUXILIARY_INPUT
+    weighted = node.optional(FORWARD.auxiliary[3]) is not None
+    # without weights of its own the auxiliary input is what the backward layer reads
+    other = auxiliary if auxiliary is not None and not weighted else 0
+    added = auxiliary if weighted else None
+    if o.merge_outputs:
+        whole = forward.outputs + backward.outputs
+        first, second = (0, whole, 0), (0, whole, forward.outputs)
+    else:
+        first, second = (0, forward.outputs, 0), (1, backward.outputs, 0)
+    b = Builder(node)
+    add_layer(b, capability, FORWARD, forward, (0, steps, batch), o.time_major, first, added)
+    add_layer(
+        b,
+        capability,
+        BACKWARD,
+        backward,
+        (other, steps, batch),
+        o.time_major,
+        second,
+        added,
+        backward=True,
+    )
+    return b.lowered()
+
+
+def _lower_lstm(node: NodeSpec, capability: Capability) -> Lowered:
+    if _basic(node):
+        return _lstm_basic.lower(node, capability)
+    return _lower_unidirectional(node, capability)
+
+
 OPS = {
-    "LSTM": op("LSTM", _infer_lstm, _bind_lstm, versions=(1, 4), pure=False),
+    "LSTM": op("LSTM", _infer_lstm, _bind_lstm, versions=(1, 4), pure=False, lower=_lower_lstm),
     "UNIDIRECTIONAL_SEQUENCE_LSTM": op(
         "UNIDIRECTIONAL_SEQUENCE_LSTM",
         _infer_unidirectional,
         _bind_unidirectional,
         versions=(1, 4),
         pure=False,
+        lower=_lower_unidirectional,
     ),
     "BIDIRECTIONAL_SEQUENCE_LSTM": op(
         "BIDIRECTIONAL_SEQUENCE_LSTM",
@@ -156,5 +219,6 @@ OPS = {
         _bind_bidirectional,
         versions=(1, 3),
         pure=False,
+        lower=_lower_bidirectional,
     ),
 }
