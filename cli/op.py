@@ -16,8 +16,9 @@ import numpy as np
 from rich.markup import escape
 
 from ..customops import include_dir
-from ..customops.build import TARGETS, BuildFailed, build_op_library
+from ..customops.build import BuildFailed, build_op_library
 from ..customops.library import OpLibrary, load_op_library
+from ..customops.platforms import TARGETS
 from ..kernels.api import Registration
 from ..runtime.builder import ModelBuilder, dtype_of
 from ..runtime.interpreter import Interpreter
@@ -63,8 +64,9 @@ def include() -> None:
 )
 @click.option(
     "--target",
-    type=click.Choice(list(TARGETS)),
-    help="Another platform, built by zig (pip install 'litedelegate[build]'). "
+    metavar="PLATFORM",
+    help="Another platform, built by zig (pip install 'litedelegate[build]'): "
+    f"{', '.join(TARGETS)}. "
     "[default: this machine, by CC, CXX or the system's compiler]",
 )
 @click.option(

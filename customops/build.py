@@ -12,16 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from . import include_dir
+from .platforms import TARGETS, this_platform, triple
 
-# zig's names of the platforms that `target` takes
-TARGETS = {
-    "linux-x86_64": "x86_64-linux-gnu.2.17",
-    "linux-aarch64": "aarch64-linux-gnu.2.17",
-    "macos-x86_64": "x86_64-macos",
-    "macos-aarch64": "aarch64-macos",
-    "windows-x86_64": "x86_64-windows-gnu",
-    "windows-aarch64": "aarch64-windows-gnu",
-}
 CPP = (".cc", ".cpp", ".cxx", ".c++")
 C = (".c",)
 
@@ -32,10 +24,8 @@ class BuildFailed(RuntimeError):
 
 def suffix(target: str | None = None) -> str:
     """Of a shared library's file name."""
-    system = (target or sys.platform).partition("-")[0]
-    return {"windows": ".dll", "win32": ".dll", "macos": ".dylib", "darwin": ".dylib"}.get(
-        system, ".so"
-    )
+    system = (target or this_platform()).split("-")[1]
+    return {"windows": ".dll", "macos": ".dylib"}.get(system, ".so")
 
 
 def find_compiler(cpp: bool) -> list[str]:
@@ -59,8 +49,6 @@ def find_compiler(cpp: bool) -> list[str]:
 
 
 def _zig(cpp: bool, target: str) -> list[str]:
-    if target not in TARGETS:
-        raise BuildFailed(f"no target {target!r}; there are {', '.join(TARGETS)}")
     if importlib.util.find_spec("ziglang") is None:
         raise BuildFailed(
             "building for a target takes zig's compiler: pip install 'litedelegate[build]'"
@@ -79,10 +67,13 @@ def build_op_library(
     """Compiles and links; the library's path, by default the first source's with the suffix of
     shared libraries.
 
-    `target`: one of `TARGETS`, built by zig; None: this machine, by its compiler. `flags` go to
-    the compiler last. BuildFailed where it fails.
+    `target`: one of `platforms.TARGETS`, built by zig; None: this machine, by its compiler. `flags`
+    go to the compiler last. BuildFailed where it fails.
     """
     paths = [Path(s) for s in sources]
+    target = None if target is None else triple(target)
+    if target is not None and target not in TARGETS:
+        raise BuildFailed(f"no target {target!r}; there are {', '.join(TARGETS)}")
     if not paths:
         raise BuildFailed("no source is given")
     for path in paths:

@@ -39,13 +39,14 @@ from .bundle_open import (
     Checked,
     ReleaseFile,
     Source,
+    check_manifest,
     decrypt,
     inspect,
     note_release,
-    this_platform,
     verify,
 )
 from .bundle_pack import Library, create
+from .platforms import this_platform
 
 __all__ = [
     "Bundle",
@@ -104,14 +105,7 @@ class Bundle:
 
         A subclass of BundleError for whatever is wrong. Nothing of the bundle runs here.
         """
-        checked = verify(
-            source,
-            trusted=trusted,
-            minimum_release=minimum_release,
-            releases=releases,
-            name=name,
-            max_bytes=max_bytes,
-        )
+        checked = check_manifest(source, trusted, minimum_release, releases, name, max_bytes)
         _check_platform(checked.manifest)
         contents = decrypt(checked, key, _used_here, max_bytes)
         if releases is not None:

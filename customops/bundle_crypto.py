@@ -151,12 +151,21 @@ class PartCipher:
             at += size
         return found
 
-    def decrypt(self, nonce: bytes, chunk: memoryview) -> bytes:
-        """BundleAltered where the chunk is not as it was made, or not in its place."""
+    def decrypt(self, nonce: bytes, chunk: memoryview, room: memoryview) -> int:
+        """Into the beginning of `room`; how many bytes. BundleAltered where the chunk is not as it
+        was made, or not in its place.
+        """
+        size = len(chunk) - TAG
+        if size > len(room):
+            raise BundleAltered("a chunk of a part is longer than its part")
         try:
-            return self._aead.decrypt(nonce, chunk, None)
+            if hasattr(self._aead, "decrypt_into"):  # from cryptography 47 on
+                self._aead.decrypt_into(nonce, chunk, None, room[:size])
+            else:
+                room[:size] = self._aead.decrypt(nonce, chunk, None)
         except InvalidTag:
             raise BundleAltered("a chunk of a part does not decrypt") from None
+        return size
 
     def _nonce(self, i: int, last: bool) -> bytes:
         return self._prefix + i.to_bytes(4, "big") + bytes([last])

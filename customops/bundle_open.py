@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -63,6 +62,20 @@ def verify(
     max_bytes: int = MOST_BYTES,
 ) -> Checked:
     """All checks that need no key; see `Bundle.open` for the arguments. `releases` is only read."""
+    checked = check_manifest(source, trusted, minimum_release, releases, name, max_bytes)
+    checked.envelope.check_digests(checked.manifest)
+    return checked
+
+
+def check_manifest(
+    source: Source,
+    trusted: Sequence[Key | bytes],
+    minimum_release: int,
+    releases: Mapping[str, int] | None,
+    name: str | None,
+    max_bytes: int,
+) -> Checked:
+    """The same but for the digests of the parts, which `decrypt` checks."""
     signers = trusted_signers(trusted)
     envelope = read_envelope(_read(source, max_bytes))
     check_signature(envelope, signers)
@@ -77,7 +90,6 @@ def verify(
             f"this is release {manifest.release} of {manifest.name!r}, and {least} is the oldest "
             "that is taken: somebody may be replaying an old bundle"
         )
-    envelope.check_digests(manifest)
     return checked
 
 
@@ -98,7 +110,11 @@ def inspect(source: Source, max_bytes: int = MOST_BYTES) -> Checked:
 def decrypt(
     checked: Checked, key: KeySource, wanted: Callable[[Part], bool], max_bytes: int = MOST_BYTES
 ) -> dict[str, Array]:
-    """identity -> content of the wanted parts. Keys that are made on the way are wiped."""
+    """identity -> content of the wanted parts. Keys that are made on the way are wiped.
+
+    The digests are checked meanwhile, and before anything is given out. What was altered by anybody
+    who has no reader's key is not even unpacked: each chunk is authenticated first.
+    """
     envelope, manifest = checked
     chosen = [(part, stored) for part, stored in envelope.stored(manifest) if wanted(part)]
     total = sum(part.size for part, _ in chosen)
@@ -112,12 +128,16 @@ def decrypt(
     finally:
         if passing:
             used.wipe()
-    try:
-        return {
-            part.identity: _unpack(part, stored, manifest, content_key) for part, stored in chosen
-        }
-    finally:
-        wipe(content_key)
+    with ThreadPoolExecutor(1) as pool:  # hashing works outside of Python's lock
+        digests = pool.submit(envelope.check_digests, manifest)
+        try:
+            return {
+                part.identity: _unpack(part, stored, manifest, content_key)
+                for part, stored in chosen
+            }
+        finally:
+            wipe(content_key)
+            digests.result()  # what it raises comes before any damage found on the way
 
 
 def _read(source: Source, max_bytes: int) -> memoryview:
@@ -147,23 +167,28 @@ def _unpack(part: Part, stored: memoryview, manifest: Manifest, content_key: byt
     salt = bytes.fromhex(part.salt)
     cipher = PartCipher(manifest.cipher, content_key, salt, part.identity)
     size = manifest.chunk
-    chunks = cipher.split(stored, size + (size >> 6))
+    most = size + (size >> 6)
+    chunks = cipher.split(stored, most)
     out = memory(part.size)
     if len(chunks) != max(1, -(-part.size // size)):
         raise BundleAltered(f"{what} is not of the size it declares")
-
     view = out.data
 
     def unpack(first: int) -> None:
+        packed = part.compression == "zstd"
         unpacker = zstandard.ZstdDecompressor(max_window_size=max(1 << 10, size))
-        for i in range(first, len(chunks), workers):
-            room = min(size, part.size - i * size)
-            chunk = cipher.decrypt(*chunks[i])
-            if part.compression == "zstd":
-                chunk = _decompress(unpacker, chunk, room, what)
-            if len(chunk) != room:
-                raise BundleAltered(f"{what} is not of the size it declares")
-            view[i * size : i * size + room] = chunk
+        own = memory(most if packed else 0)
+        try:
+            for i in range(first, len(chunks), workers):
+                room = view[i * size : min((i + 1) * size, part.size)]
+                clear = own.data if packed else room
+                got = cipher.decrypt(*chunks[i], clear)
+                if packed:
+                    _decompress(unpacker, clear[:got], room, what)
+                elif got != len(room):
+                    raise BundleAltered(f"{what} is not of the size it declares")
+        finally:
+            wipe(own)
 
     workers = min(MOST_WORKERS, os.cpu_count() or 1, len(chunks))
     if workers == 1:
@@ -174,13 +199,21 @@ def _unpack(part: Part, stored: memoryview, manifest: Manifest, content_key: byt
     return out
 
 
-def _decompress(unpacker: zstandard.ZstdDecompressor, frame: bytes, room: int, what: str) -> bytes:
+def _decompress(
+    unpacker: zstandard.ZstdDecompressor, frame: memoryview, room: memoryview, what: str
+) -> None:
+    """Straight into `room`, which it must fill: without Python's lock, and without a copy."""
     try:
-        if zstandard.get_frame_parameters(frame).content_size > room:
+        size = zstandard.get_frame_parameters(frame).content_size
+        if size > len(room):
             raise BundleTooLarge(f"{what} unpacks to more than the bytes it declares")
-        return unpacker.decompress(frame, max_output_size=room, allow_extra_data=False)
+        with unpacker.stream_reader(frame) as reader:
+            filled = reader.readinto(room) if room else 0
+            more = reader.read(1)
     except zstandard.ZstdError:
         raise BundleAltered(f"{what} does not unpack") from None
+    if filled != len(room) or more:
+        raise BundleAltered(f"{what} is not of the size it declares")
 
 
 class ReleaseFile(MutableMapping[str, int]):
@@ -227,15 +260,3 @@ class ReleaseFile(MutableMapping[str, int]):
 
     def __len__(self) -> int:
         return len(self._load())
-
-
-def this_platform() -> str:
-    """The triple that op libraries for this machine carry, such as "x86_64-linux-gnu"."""
-    machine = platform.machine().lower()
-    machine = {"amd64": "x86_64", "arm64": "aarch64"}.get(machine, machine) or "unknown"
-    system = {"Darwin": "macos", "Windows": "windows"}.get(
-        platform.system(), platform.system().lower() or "unknown"
-    )
-    if system == "linux":
-        return f"{machine}-linux-{'gnu' if platform.libc_ver()[0] == 'glibc' else 'musl'}"
-    return f"{machine}-windows-gnu" if system == "windows" else f"{machine}-{system}"

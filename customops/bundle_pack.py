@@ -27,6 +27,7 @@ from .bundle_format import (
     preamble,
 )
 from .bundle_keys import Key
+from .platforms import triple
 
 try:
     import zstandard
@@ -37,13 +38,14 @@ except ImportError as error:
 
 Content = str | os.PathLike[str] | bytes
 CHUNK = 1 << 18  # fits a core's cache
+MIN_MATCH = 6  # weights are full of shorter ones, which take long to put together again
 WORTH = 0.9  # what compresses less than this is stored as it is: it opens sooner
 
 
 @dataclass(frozen=True)
 class Library:
     """An op library for one platform: its content or its file, and the ops that it registers. The
-    platform is a triple ("x86_64-linux-gnu") or what `op build --target` takes ("linux-x86_64").
+    platform is what `op build --target` takes ("x86_64-linux-gnu"; "linux-x86_64" is the same).
     `abi` is that of the header it is built with, by default this version's.
     """
 
@@ -97,7 +99,7 @@ def create(
         raise BundleError(f"versions of models that are not packed: {', '.join(versions)}")
     for lib in libraries:
         abi = _own_abi() if lib.abi is None else lib.abi
-        platform = _triple(lib.platform)
+        platform = triple(lib.platform)
         part = _draft("library", lib.name, lib.version, platform, abi, tuple(lib.ops))
         drafts.append((part, _content(lib.content)))
     ops = tuple(PythonOp(op, entry) for op, entry in (python_ops or {}).items())
@@ -137,12 +139,6 @@ def _draft(
     return Part(kind, name, version, platform, abi, ops, "none", 0, 0, 0, "", "")
 
 
-def _triple(platform: str) -> str:
-    system, _, machine = platform.partition("-")
-    ending = {"linux": "linux-gnu", "macos": "macos", "windows": "windows-gnu"}.get(system)
-    return f"{machine}-{ending}" if ending else platform
-
-
 def _own_abi() -> int:
     from ._table import ABI  # ctypes and all that comes with it: for libraries alone
 
@@ -169,7 +165,10 @@ def _pack(
     part: Part, data: bytes, content_key: bytearray, cipher: str, chunk: int, level: int
 ) -> tuple[Part, bytes]:
     starts = range(0, max(1, len(data)), chunk)
-    packer = zstandard.ZstdCompressor(level=level)
+    parameters = zstandard.ZstdCompressionParameters.from_level(
+        level, source_size=min(chunk, len(data)), min_match=MIN_MATCH
+    )
+    packer = zstandard.ZstdCompressor(compression_params=parameters)
     chunks = [packer.compress(data[at : at + chunk]) for at in starts]
     compression, packed = "zstd", sum(map(len, chunks))
     if packed > WORTH * len(data) or len(data) > RATIO_FREE + MOST_RATIO * packed:

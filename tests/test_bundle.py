@@ -282,7 +282,7 @@ def test_content_that_does_not_unpack(path: Path, keys: Keys) -> None:
     data = path.read_bytes()
     nine = zstandard.ZstdCompressor().compress(bytes(9))
     for packed in (b"no zstd", nine * 2, nine[:-1], b"", nine[:5]):
-        with pytest.raises(BundleError, match=r"does not unpack|bytes it declares"):
+        with pytest.raises(BundleError, match=r"does not unpack|(bytes|size) it declares"):
             opened(with_content(data, keys, packed, size=9, compression="zstd"), keys)
     with pytest.raises(BundleAltered, match="not of the size it declares"):
         opened(with_content(data, keys, nine, size=10, compression="zstd"), keys)
@@ -295,7 +295,11 @@ def test_chunks_left_out_repeated_or_moved_do_not_decrypt() -> None:
         return PartCipher("chacha20-poly1305", bytearray(32), bytes([salt]) * 32, part)
 
     def read(stored: bytes, most: int = 5, cipher: PartCipher = cipher()) -> list[bytes]:  # noqa: B008
-        return [cipher.decrypt(*chunk) for chunk in cipher.split(memoryview(stored), most)]
+        room = memoryview(bytearray(most))
+        return [
+            bytes(room[: cipher.decrypt(*chunk, room)])
+            for chunk in cipher.split(memoryview(stored), most)
+        ]
 
     a, b, c = cipher().encrypt([b"one", b"two", b"three"])
     assert read(a + b + c) == [b"one", b"two", b"three"]
