@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import ceil
 
 import numpy as np
@@ -17,6 +18,8 @@ from .api import NodeSpec, TensorSpec
 from .device import Capability, Kernel, Lowered
 from .types import Array, DType
 
+# most pixels of a tile of a depthwise convolution: beyond these its text only grows
+_TILE = 8
 _C_TYPES = {DType.INT8: "i8", DType.UINT8: "u8"}
 
 
@@ -119,6 +122,114 @@ def convolution(
 
 def depthwise(node: NodeSpec, capability: Capability, window: Window, weights: Array) -> Lowered:
     """Of weights [units, taps], less their zero point."""
+    x, units = node.input(0), weights.shape[0]
+    rows = node.outputs[0].size // (units * max(window.out[1], 1))
+    if units != x.shape[3] or units < LANES or not rows:
+        return _few_channels(node, capability, window, weights)
+    data = _Bytes(node, weights, scaling)
+    each = 4 if capability.dot4 else 1  # rows of a column in one product
+    groups = ceil(window.kernel[0] / each)
+    vectors = ceil(units / LANES)
+    first = np.minimum(np.arange(vectors) * LANES, units - LANES)
+    packed = np.zeros((vectors, LANES, groups * each, window.kernel[1]), np.int8)
+    channels = first[:, None] + np.arange(LANES)
+    packed[:, :, : window.kernel[0]] = data.weights.reshape(units, *window.kernel)[channels]
+    packed = packed.reshape(vectors, LANES, groups, each, -1).transpose(0, 4, 2, 1, 3)
+    stored = np.ascontiguousarray(packed)
+    tile = _Tile.choose(window, groups)
+    requantise = requantised(data.scaling, data.bound, 3)
+    wanted = shares(capability, tile.cycles * rows * vectors)
+    band = ceil(rows / wanted)
+    share = ceil(vectors * ceil(rows / band) / wanted)
+    defines: dict[str, object] = {
+        **window_macros(window),
+        **requantise.defines,
+        **tile.macros(window, groups, each),
+        "M": node.outputs[0].size // units,
+        "C": units,
+        "DOT4": int(capability.dot4),
+        "WT": "i32" if capability.dot4 else "i8",
+        "XT": _C_TYPES[x.dtype],
+        "ROWS": band,
+        "SETS": vectors,
+        "SHARE": share,
+        "PADDING": data.padding,
+        "FLIP": data.flip,
+        "SUM_FACTOR": -data.moved,
+    }
+    reads = (
+        0,
+        stored.view(np.int32) if capability.dot4 else stored,
+        np.full(LANES, x.zero_point, x.dtype.numpy).view(np.uint8),
+        *requantise.constants,
+    )
+    grid = (ceil(vectors / share), ceil(rows / band))
+    return Lowered([Kernel("depthwise_i8_cpu", reads, grid, defines, ("int8_cpu",))])
+
+
+@dataclass(frozen=True, slots=True)
+class _Tile:
+    """`width` neighbouring pixels of 16 channels; `cycles` of a row of them."""
+
+    width: int
+    cycles: float
+
+    @staticmethod
+    def choose(window: Window, groups: int) -> _Tile:
+        out, (high, wide) = window.out[1], window.kernel
+        # sums, weights and one column stay in registers
+        most = max(1, min(out, _TILE, 28 - groups * (wide + 1)))
+        found = []
+        for width in range(1, most + 1):
+            columns = len(_columns(window, width))
+            steps = columns * 2 * high + width * (groups * wide + 16)
+            found.append(_Tile(width, ceil(out / width) * steps / 2))
+        return min(found, key=lambda t: (t.cycles, t.width))
+
+    def macros(self, window: Window, groups: int, each: int) -> dict[str, object]:
+        """The text of what is unrolled: columns from left to right, and what each is good for."""
+        high, wide = window.kernel
+        seen = _columns(window, self.width)
+        columns = [
+            f"COLUMN({i}) "
+            + " ".join(f"PRODUCT({t}, {i}, {k}, {g})" for t, k in uses for g in range(groups))
+            for i, uses in sorted(seen.items())
+        ]
+        rows = [range(g * each, min((g + 1) * each, high)) for g in range(groups)]
+        gathers = {
+            f"GATHER_{g}(i)": " | ".join(f"ROW({k}, i) << {8 * (k - r.start)}" for k in r)
+            for g, r in enumerate(rows)
+        }
+        taps = [(k, g) for k in range(wide) for g in range(groups)]
+        pads = [window.span(axis, 0, window.out[axis]) for axis in (0, 1)]
+        outside = [lo < 0 or hi > n for (lo, hi), n in zip(pads, window.size, strict=True)]
+        return {
+            **gathers,
+            "TX": self.width,
+            "GROUPS": groups,
+            "PADY": int(outside[0]),
+            "PADX": int(outside[1]),
+            "EACH_GROUP(F, i)": " ".join(f"F(i, {g})" for g in range(groups)),
+            "EACH_WEIGHT": " ".join(f"WEIGHT({k}, {g})" for k, g in taps),
+            "EACH_LINE": " ".join(f"LINE({k})" for k in range(high)),
+            "EACH_SUM(F)": " ".join(f"F({t})" for t in range(self.width)),
+            "EACH_COLUMN": " ".join(columns),
+        }
+
+
+def _columns(window: Window, width: int) -> dict[int, list[tuple[int, int]]]:
+    """Columns that a tile sees, and the (pixel, tap) of it that each one meets."""
+    found: dict[int, list[tuple[int, int]]] = {}
+    for t in range(width):
+        for k in range(window.kernel[1]):
+            found.setdefault(t * window.stride[1] + k * window.dilation[1], []).append((t, k))
+    return found
+
+
+def _few_channels(
+    node: NodeSpec, capability: Capability, window: Window, weights: Array
+) -> Lowered:
+    """Fewer channels than a vector has, or several results from each."""
     units, channels = weights.shape[0], node.input(0).shape[3]
     parts = Parts(node, capability, window, weights[:, :, None], False)
     packed = np.ascontiguousarray(parts.weights[:, :, 0].T)
@@ -127,4 +238,4 @@ def depthwise(node: NodeSpec, capability: Capability, window: Window, weights: A
     pixels = window.out[1]
     more = {"C": channels, "MULTIPLIER": units // channels, "ZERO": parts.zero}
     grid = (units // lanes, -(-rows // max(pixels, 1)))
-    return parts.kernel("depthwise_i8_cpu", [0, packed], grid, **more, VW=lanes, PIXELS=pixels)
+    return parts.kernel("depthwise", [0, packed], grid, **more, VW=lanes, PIXELS=pixels)

@@ -90,6 +90,9 @@ VECTORS(float) VECTORS(int) VECTORS(long) VECTORS(short) VECTORS(uchar) VECTORS(
 #ifdef cl_khr_fp64
 VECTORS(double)
 #endif
+#undef VECTORS
+#undef VECTORS_OF
+#undef VECTORS_AT
 #else
 #define VLOAD(W, p) PASTE(vload, W)(0, p)
 #define VSTORE(W, v, p) PASTE(vstore, W)(v, 0, p)
