@@ -179,6 +179,39 @@ def dense(
     return Kernel("dense", tuple(reads), grid, defines, ("fixed",), output)
 
 
+def dense_integers(
+    capability: Capability,
+    x: int,
+    rows: int,
+    weights: Array,
+    zero: int,
+    finish: str,
+    output: int,
+    extra: Sequence[int | Array] = (),
+) -> Kernel:
+    """Rows of int8 less `zero`, times int8 weights [units, depth]; `finish` of the sum `v`, row `r`
+    and unit `n`, which reads what is `extra` as LOAD3, LOAD4 …
+    """
+    units, depth = weights.shape
+    macros = vector_macros(capability, "i32", "i8", units)
+    offset = (-zero * weights.sum(axis=1, dtype=np.int64)).astype(np.int32)
+    reads: tuple[int | Array, ...] = (x, blocked(weights, macros, np.int8), offset, *extra)
+    each = share_for(capability, rows, 1)
+    defines = {
+        **macros,
+        "EACH": each,
+        "ROWS": rows,
+        "DEPTH": depth,
+        "UNITS": units,
+        "HYBRID": 0,
+        "TOTAL(r, n, v)": f"({finish})",
+        "FINISH(r, n, v)": "TOTAL(r, n, (v) + LOAD2(n))",
+    }
+    block = int(str(macros["VW"])) * int(str(macros["NV"]))
+    grid = (-(-units // block), -(-rows // each))
+    return Kernel("dense", reads, grid, defines, ("fixed",), output)
+
+
 def activation_text(name: str) -> str:
     """A fused activation of floats `v`, scalars or vectors."""
     texts = {

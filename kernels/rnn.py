@@ -15,9 +15,12 @@ import numpy as np
 from ._activation import activation
 from ._hybrid import HybridWeights
 from ._recurrent import Weights, by_steps, multiply, quantizer, rows, sequence, stored
+from ._recurrent_lower import Builder, check_stateful
+from ._rnn_lower import add_layer, lower_svdf
 from ._svdf import bind as bind_svdf
 from ._svdf import infer as infer_svdf
 from .api import Binding, NodeSpec, Run, Shape, op, require, take
+from .device import Capability, Lowered
 from .types import Array, DType
 
 _WEIGHTS = (DType.FLOAT32, DType.INT8, DType.UINT8)
@@ -197,13 +200,74 @@ def _layer(
     return run
 
 
+# -- devices
+
+
+def _counts(node: NodeSpec) -> tuple[int, int]:
+    """Steps and batch."""
+    x = node.input(0).shape
+    if node.op == "RNN":
+        return 1, x[0]
+    return (x[0], x[1]) if node.options.time_major else (x[1], x[0])
+
+
+def _inputs(at: _Layout) -> tuple[int, int, int, int]:
+    return at.weights, at.recurrent, at.bias, at.state
+
+
+def _lower_one(node: NodeSpec, capability: Capability) -> Lowered:
+    check_stateful(node, capability)
+    time_major = node.op != "RNN" and node.options.time_major
+    b, units = Builder(node), node.outputs[0].shape[-1]
+    add_layer(b, capability, _inputs(_ONE), (0, *_counts(node)), time_major, (0, units, 0))
+    return b.lowered()
+
+
+def _lower_two(node: NodeSpec, capability: Capability) -> Lowered:
+    check_stateful(node, capability)
+    o, counts = node.options, _counts(node)
+    given = node.optional(_AUXILIARY_INPUT) is not None
+    weighted = node.optional(_FORWARD.auxiliary) is not None
+    units = [node.input(at.weights).shape[0] for at in (_FORWARD, _BACKWARD)]
+    outputs = [(0, sum(units), 0), (0, sum(units), units[0])]
+    if not o.merge_outputs:
+        outputs = [(0, units[0], 0), (1, units[1], 0)]
+    b = Builder(node)
+    for at, output in zip((_FORWARD, _BACKWARD), outputs, strict=True):
+        backward = at is _BACKWARD
+        # without weights of its own the auxiliary input is what the backward layer reads
+        source = _AUXILIARY_INPUT if given and not weighted and backward else 0
+        added = (_AUXILIARY_INPUT, at.auxiliary) if given and weighted else None
+        add_layer(
+            b,
+            capability,
+            _inputs(at),
+            (source, *counts),
+            o.time_major,
+            output,
+            added,
+            backward,
+        )
+    return b.lowered()
+
+
 OPS = {
-    "RNN": op("RNN", _infer_one, _bind_one, versions=(1, 3), pure=False),
+    "RNN": op("RNN", _infer_one, _bind_one, versions=(1, 3), pure=False, lower=_lower_one),
     "UNIDIRECTIONAL_SEQUENCE_RNN": op(
-        "UNIDIRECTIONAL_SEQUENCE_RNN", _infer_one, _bind_one, versions=(1, 3), pure=False
+        "UNIDIRECTIONAL_SEQUENCE_RNN",
+        _infer_one,
+        _bind_one,
+        versions=(1, 3),
+        pure=False,
+        lower=_lower_one,
     ),
     "BIDIRECTIONAL_SEQUENCE_RNN": op(
-        "BIDIRECTIONAL_SEQUENCE_RNN", _infer_two, _bind_two, versions=(1, 3), pure=False
+        "BIDIRECTIONAL_SEQUENCE_RNN",
+        _infer_two,
+        _bind_two,
+        versions=(1, 3),
+        pure=False,
+        lower=_lower_two,
     ),
-    "SVDF": op("SVDF", infer_svdf, bind_svdf, versions=(1, 4), pure=False),
+    "SVDF": op("SVDF", infer_svdf, bind_svdf, versions=(1, 4), pure=False, lower=lower_svdf),
 }
