@@ -7,11 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from ...kernels.api import Tensor
+from ...kernels.api import Node, Registration, Tensor, Unsupported
+from ...kernels.builtins import find_builtin
+from ...kernels.device import Lowered
 from ...runtime.delegate import Kernel, Partition
 from ..gpu.cache import ProgramCache
 from ..gpu.delegate import GpuDelegate
 from . import buffers
+from .cublas import Cublas
 from .device import Allocator, CUDADevice
 from .kernel import CUDAKernel
 
@@ -25,6 +28,9 @@ class CUDADelegate(GpuDelegate):
       the address of a `cudaStream_t`; by default one of its own.
     * `allocator`: nbytes -> CuPy's `MemoryPointer`; by default CuPy's current allocator, a pool.
     * `graphs`: from its second run on, a partition is one CUDA graph.
+    * `cublas`: products of float32 matrices (FULLY_CONNECTED, BATCH_MATMUL, CONV_2D of one pixel)
+      of `cublas_from` operations or more go to cuBLAS, where it is installed; with `tf32` inputs
+      are rounded to ten bits there.
     * `cache`: the folder of built programs.
 
     Its buffer handles are CuPy arrays. `Unavailable` where there is no such device, with the cause
@@ -40,10 +46,24 @@ class CUDADelegate(GpuDelegate):
         stream: Any = None,
         allocator: Allocator | None = None,
         graphs: bool = True,
+        cublas: bool = True,
+        cublas_from: int = 1 << 24,
+        tf32: bool = False,
         cache: str | os.PathLike[str] | None = None,
     ) -> None:
         found = CUDADevice(device, ProgramCache(cache), stream, allocator, graphs)
         super().__init__("cuda", found)
+        self._cublas = Cublas(found, tf32, cublas_from) if cublas else None
+
+    def lower(self, node: Node, registration: Registration) -> Lowered:
+        # a replaced builtin is the user's: it means what their code says
+        ours = not registration.custom and registration is find_builtin(node.op)
+        if self._cublas is not None and ours:
+            try:
+                return self._cublas.lower(node.spec)
+            except Unsupported:  # the shared form says what is to be said of this node
+                return super().lower(node, registration)
+        return super().lower(node, registration)
 
     def kernel(self, partition: Partition, fuse: bool) -> Kernel:
         return CUDAKernel(self.device, partition, fuse)

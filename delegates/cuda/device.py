@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from importlib.resources import files
 from typing import Any
 
@@ -18,7 +19,7 @@ from ..gpu.cache import ProgramCache
 from ..gpu.device import Launch
 from .compiler import Compiler
 from .find import device_name, find, library
-from .recording import Recording
+from .recording import Call, Recording, Work
 
 Allocator = Callable[[int], Any]
 
@@ -175,8 +176,11 @@ class CUDADevice:
     # -- running
 
     def record(self, launches: Sequence[Launch]) -> Run:
-        calls = []
+        calls: list[Call | Work] = []
         for launch in launches:
+            if not launch.grid:
+                calls.append(partial(launch.kernel, launch.args))
+                continue
             if 0 in launch.grid:  # CuPy would make one block of it
                 continue
             grid, block = blocks(launch.grid, launch.group)

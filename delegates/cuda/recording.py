@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -10,14 +10,43 @@ if TYPE_CHECKING:
 
 # kernel, grid, block, arguments
 Call = tuple[Any, tuple[int, int, int], tuple[int, int, int], tuple[Any, ...]]
+Work = Callable[[], None]
 
 
 class Recording:
-    """Enqueues all calls, in order, each time it is called.
+    """Enqueues all calls, in order, each time it is called: kernels, and work of libraries.
 
-    The first time launches them one by one, which also has the driver load the kernels: it does so
-    on first use, and must not within a capture. The second time captures. Where that fails, they
-    are launched one by one for good, and `device.unrecorded` has the reason.
+    What lies between two calls of libraries is a graph. CuPy makes none of cuBLAS
+    (`cupy_backends/cuda/libs/cublas.pyx`, setStream).
+    """
+
+    def __init__(self, device: CUDADevice, calls: Sequence[Call | Work]) -> None:
+        self._device = device
+        self._parts: list[Work] = []
+        kernels: list[Call] = []
+        for call in calls:
+            if isinstance(call, tuple):
+                kernels.append(call)
+                continue
+            if kernels:
+                self._parts.append(_Kernels(device, kernels))
+                kernels = []
+            self._parts.append(call)
+        if kernels:
+            self._parts.append(_Kernels(device, kernels))
+
+    def __call__(self) -> None:
+        with self._device.current():
+            for part in self._parts:
+                part()
+
+
+class _Kernels:
+    """Launches of our kernels.
+
+    The first time launches them one by one, which also has the driver load them: it does so on
+    first use, and must not within a capture. The second time captures. Where that fails, they are
+    launched one by one for good, and `device.unrecorded` has the reason.
     """
 
     def __init__(self, device: CUDADevice, calls: Sequence[Call]) -> None:
@@ -28,14 +57,13 @@ class Recording:
         self._capture = device.graphs and len(calls) > 1
 
     def __call__(self) -> None:
-        with self._device.current():
-            if self._graph is None and self._warm and self._capture:
-                self._graph = self._captured()
-            if self._graph is not None:
-                self._graph.launch(self._device.stream)
-                return
-            self._launch()
-            self._warm = True
+        if self._graph is None and self._warm and self._capture:
+            self._graph = self._captured()
+        if self._graph is not None:
+            self._graph.launch(self._device.stream)
+            return
+        self._launch()
+        self._warm = True
 
     def _launch(self) -> None:
         stream = self._device.stream

@@ -14,7 +14,8 @@ from ...kernels.types import Array
 @dataclass(frozen=True, slots=True)
 class Launch:
     """One launch: `grid` are work-items, fastest dimension first; `group` those that share local
-    memory, None where it does not matter."""
+    memory, None where it does not matter. Without a grid `kernel` is a library's call, made with
+    the arguments as a list."""
 
     kernel: Any
     args: tuple[Any, ...]

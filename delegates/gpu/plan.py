@@ -59,14 +59,15 @@ class Plan:
         # what has no element needs no launch
         todo = [t for t, f in zip(texts, fuser.kernels, strict=True) if math.prod(f.output.shape)]
         built: Mapping[str, Any] = {}
-        if todo:
+        ours = [t for t in todo if t.call is None]
+        if ours:
             try:
                 built = build(device, todo)
             except BuildError as e:
                 if fuse:  # unfused, each kernel is one node's
                     raise
-                raise self._blame(todo, texts, fuser, e) from e
-        self._launched = [(text, built[text.name]) for text in todo]
+                raise self._blame(ours, texts, fuser, e) from e
+        self._launched = [(t, built[t.name] if t.call is None else t.call) for t in todo]
         self._given: dict[int, tuple[Hashable, Any]] = {}
         self._recorded: OrderedDict[Hashable, Run] = OrderedDict()
         self._replay = self._record()

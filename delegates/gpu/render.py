@@ -7,9 +7,11 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from ...kernels.device import Capability, Kernel, Map, Source, text
 from ...kernels.types import DType
+from .library import Library
 
 Strides = tuple[int, ...]
 
@@ -98,6 +100,7 @@ class Text:
     uses: tuple[str | Source, ...]
     status: bool
     brought: bool  # whether an op brought text of its own along
+    call: Any = None  # a library's, without text
     name: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -119,6 +122,9 @@ def render(
 
     `slots` number the faults of all maps in order.
     """
+    if isinstance(first, Bodied) and isinstance(first.step, Library):
+        keys = (*(o.key for o in first.reads), first.output.key)
+        return Text("", keys, (), None, (), False, False, first.step.call)
     return _Writer(capability, slots).write(first, rest)
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from litedelegate.delegates.opencl.device import OpenCLDevice
 
 from . import kernels, memory
+from .cublas import Cublas
 from .kernels import Nvrtc, NVRTCError
 from .machine import CUDARuntimeError, Machine
 
@@ -45,6 +46,8 @@ def make(opencl: OpenCLDevice, devices: int = 2, capability: str = "90") -> Any:
         Event=of(memory.Event),
         get_current_stream=lambda: stream(queue=machine.current_queue),
         Module=of(kernels.Module),
+        cublas=Cublas(machine),
+        get_cublas_handle=lambda: 1 + machine.current,
         MemoryPointer=memory.MemoryPointer,
         UnownedMemory=memory.UnownedMemory,
         alloc=partial(memory.alloc, machine),
