@@ -78,8 +78,12 @@ class Delegation:
         # nodes that a delegate must not have again: the refusal's code and text
         self._barred: dict[tuple[int, int, str], tuple[str, str]] = {}
         self.differences: list[Difference] = []  # found by the self-check, in order
-        # while it looks for the node to blame: what differed, and all tensors are in sight
-        self.suspect: SelfCheckError | None = None
+        # with `verify` a plan is made and run with all tensors in sight first: whether it is now,
+        # which plans are of that kind, and which were right so
+        self.open = False
+        self._opened: set[tuple[int, Hashable]] = set()
+        self._right: set[tuple[int, Hashable]] = set()
+        self._suspect: SelfCheckError | None = None  # a plan that was right so, and is not now
         self._fault: tuple[Delegate, Exception] | None = None
         self._recovering = False
         self._state: State | None = None  # room to save it in, while memory stays as it is
@@ -112,6 +116,7 @@ class Delegation:
             if subgraph.index in self.plans:
                 subgraph.use_plan(None)
         self.plans, self._kept = {}, {}
+        self._opened.clear()
 
     # -- planning
 
@@ -131,6 +136,9 @@ class Delegation:
             return
         if plan is None:
             subgraph.use_plan(None)
+            self.open = bool(self.rules.verify) and (subgraph.index, key) not in self._right
+            if self.open:
+                self._opened.add((subgraph.index, key))
             plan = kept[key] = self._make(subgraph)
         kept.move_to_end(key)
         subgraph.use_plan(plan)
@@ -225,9 +233,9 @@ class Delegation:
             self._fault = None
             try:
                 self._run(subgraph)
-                if self.suspect is None:
+                if not self._opened:
                     return
-                self._blame(self.suspect, joined=True)
+                self._close()
             except Exception:
                 fault = self._fault
                 if fault is None:
@@ -235,7 +243,7 @@ class Delegation:
                 if self.rules.strict:
                     raise
                 if isinstance(fault[1], SelfCheckError):
-                    self._suspect(fault[1])
+                    self._differs(fault[1])
                 else:
                     self._take_off(*fault)
             state.restore()
@@ -244,7 +252,6 @@ class Delegation:
                 self.settle()
             finally:
                 self._recovering = False
-        self.suspect = None
         self._run(subgraph)
 
     def _run(self, subgraph: LiveSubgraph) -> None:
@@ -255,15 +262,22 @@ class Delegation:
         if handles:
             handles.after(subgraph, self.plans[0])
 
-    def _suspect(self, error: SelfCheckError) -> None:
+    def _close(self) -> None:
+        """Each node is right by itself: now as they are to run."""
+        right = set(self._opened)
+        self._forget()
+        if self._suspect is not None:
+            self._blame(self._suspect, joined=True)
+        self._right |= right
+
+    def _differs(self, error: SelfCheckError) -> None:
         """Refuses the nodes that are to blame, or plans so that they can be found."""
-        if error.exact:
-            self._blame(error, joined=False)
-        elif self.suspect is None:
-            self.suspect = error
-            self._forget()
-        else:  # hidden even so: the delegate has tensors of its own
-            self._blame(error, joined=True)
+        if error.exact or self._opened:
+            self._blame(error, joined=not error.exact)
+            return
+        self._suspect = error
+        self._right.clear()
+        self._forget()
 
     def _blame(self, error: SelfCheckError, joined: bool) -> None:
         """`joined`: each node is right by itself, and the partition as a whole is not."""
@@ -275,7 +289,7 @@ class Delegation:
         for i, text in texts.items():
             self._barred[p.subgraph, i, p.delegate] = "DEVICE", text
         self.differences += error.differences
-        self.suspect = None
+        self._suspect = None
         self._forget()
         self._graph.report(
             f"the delegate {p.delegate} loses {len(texts)} node{'s' * (len(texts) != 1)}, for its "

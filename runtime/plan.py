@@ -126,6 +126,6 @@ def _live(tensors: Iterable[object]) -> list[LiveTensor]:
 def read_by_user(subgraph: LiveSubgraph) -> set[int]:
     """Tensors that must be whole on the host after invoke."""
     graph = subgraph.graph
-    if graph.preserve_all or graph.delegation.suspect is not None:
+    if graph.preserve_all or graph.delegation.open:
         return {t.index for t in subgraph.tensors}
     return {*subgraph.output_indices, *graph.kept(subgraph)}

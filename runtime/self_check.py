@@ -2,8 +2,8 @@
 
 A kernel is wrapped: after it has run, its nodes are computed again by their own registrations. A
 tensor that the host can see is taken from the delegate, so that each node is fed what the delegate
-fed it; where tensors are hidden in a partition, only its outputs can be compared, and `exact` is
-False: the caller then plans anew with all tensors in sight.
+fed it. `Delegation` makes a plan with all tensors in sight first, in which each node is judged by
+itself, and then the plan that is to run, where a node's tensors may be hidden in its partition.
 """
 
 from __future__ import annotations
