@@ -200,11 +200,13 @@ class _Tile:
             f"GATHER_{g}(i)": " | ".join(f"ROW({k}, i) << {8 * (k - r.start)}" for k in r)
             for g, r in enumerate(rows)
         }
+        ones = {f"ONES_{g}": 0x01010101 >> 8 * (4 - len(r)) for g, r in enumerate(rows)}
         taps = [(k, g) for k in range(wide) for g in range(groups)]
         pads = [window.span(axis, 0, window.out[axis]) for axis in (0, 1)]
         outside = [lo < 0 or hi > n for (lo, hi), n in zip(pads, window.size, strict=True)]
         return {
             **gathers,
+            **(ones if each == 4 else dict.fromkeys(ones, 1)),
             "TX": self.width,
             "GROUPS": groups,
             "PADY": int(outside[0]),

@@ -3,8 +3,9 @@
    which columns these are and what becomes of them. With DOT4 four rows of a column go into one
    product. Bytes are unsigned, which FLIP makes of signed ones, weights signed:
    [vector][KW][rows of a column][channel]. Where weights were moved to be signed, SUM_FACTOR times
-   the sum of what a window sees is added. IN2: 16 bytes of padding. A work-item does ROWS rows and
-   SHARE vectors; the last vector and the last tile of a row are moved back to the end. */
+   the sum of what a window sees (ONES_g: 1 for each row of group g) is added. IN2: 16 bytes of
+   padding. A work-item does ROWS rows and SHARE vectors; the last vector and the last tile of a row
+   are moved back to the end. */
 #define VALUES VEC(i32, 16)
 #define LINE(k) \
     const i32 y##k = top + k * DH, inside##k = !PADY || (y##k >= 0 && y##k < H); \
@@ -23,18 +24,16 @@
 #define FLIPS (i32)(FLIP * 0x01010101u)
 #define PADDINGS (i32)(PADDING * 0x01010101u)
 #define ADDED(s, x, w) s = DOT4_U8I8(s, x, w);
-#define ONES VSPLAT(i32, 16, 0x01010101)
 #else
 #define LOAD_WEIGHTS(p) VCONVERT(i32, 16, VLOAD(16, p))
 #define FLIPS FLIP
 #define PADDINGS PADDING
 #define ADDED(s, x, w) s = MAD(x, w, s);
-#define ONES VSPLAT(i32, 16, 1)
 #endif
 #if SUM_FACTOR
 #define ZERO(t) VALUES s##t = VSPLAT(i32, 16, 0), all##t = VSPLAT(i32, 16, 0);
 #define PRODUCT(t, i, k, g) \
-    ADDED(s##t, c##i##_##g, w##k##_##g) ADDED(all##t, c##i##_##g, ONES)
+    ADDED(s##t, c##i##_##g, w##k##_##g) ADDED(all##t, c##i##_##g, VSPLAT(i32, 16, ONES_##g))
 #define SUM(t) (s##t + all##t * VSPLAT(i32, 16, SUM_FACTOR))
 #else
 #define ZERO(t) VALUES s##t = VSPLAT(i32, 16, 0);
@@ -87,7 +86,6 @@ KERNEL void KERNEL_NAME(PARAMETERS)
 #undef FLIPS
 #undef PADDINGS
 #undef ADDED
-#undef ONES
 #undef ZERO
 #undef PRODUCT
 #undef SUM

@@ -137,10 +137,36 @@ def _integer(
     )
 
 
+def _blocks() -> list[Case]:
+    """Shapes about the edges of a CPU's vectors and tiles, both signs, all forms of rounding."""
+    made: list[tuple[str, tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
+        ("", (1, 9, 7, 5), (35, 3, 3, 5), {}),
+        ("in place", (2, 6, 5, 16), (16, 1, 1, 16), {"activation": "RELU"}),
+        ("stride 2", (1, 7, 7, 20), (24, 1, 1, 20), {"stride": (2, 2), "padding": "VALID"}),
+        ("dilated", (1, 9, 9, 4), (17, 3, 3, 4), {"dilation": (2, 3), "activation": "RELU6"}),
+        ("wide, saturating", (1, 3, 3, 70), (100, 1, 1, 70), {"spread": 8.0}),
+        ("one channel", (1, 5, 5, 1), (33, 1, 1, 1), {"activation": "RELU_N1_TO_1"}),
+        ("one channel, rows", (1, 4, 50, 1), (16, 3, 3, 1), {"spread": 0.2}),
+        ("larger than its sums", (1, 4, 5, 2), (18, 1, 1, 2), {"spread": 400.0}),
+        ("small kernel, large stride", (1, 10, 12, 3), (40, 3, 3, 3), {"stride": (3, 4)}),
+        ("deep", (1, 2, 2, 600), (20, 2, 2, 600), {"padding": "VALID"}),
+    ]
+    cases = []
+    for name, x, weights, more in made:
+        for dtype, zeros in ((DType.INT8, (3, 0, -128)), (DType.UINT8, (120, 101, 7))):
+            for per_channel in (False, True)[: 1 + (dtype is DType.INT8)]:
+                form = "a scale for each" if per_channel else "one scale"
+                label = f"{dtype.label}, {weights[0]} of {weights[1:]} {name}, {form}"
+                own = (*zeros[:2], -5) if per_channel else zeros
+                cases.append(_integer(label, x, weights, dtype, per_channel, own, **more))
+    return cases
+
+
 _SYMMETRIC = (0, 0, 0)
 _POSITIVE = np.arange(360, dtype=np.float32).reshape(1, 10, 12, 3)
 
 CASES = [
+    *_blocks(),
     _float("3x3, SAME", (1, 7, 6, 3), (4, 3, 3, 3)),
     _float("3x3, VALID, two images", (2, 7, 6, 3), (4, 3, 3, 3), padding="VALID"),
     _float("pointwise", (2, 5, 4, 6), (3, 1, 1, 6), activation="RELU"),

@@ -107,7 +107,27 @@ def _integer(
     )
 
 
+def _vectors() -> list[Case]:
+    """Channels and widths about the edges of a CPU's vectors and tiles."""
+    made: list[tuple[str, tuple[int, ...], tuple[int, int], dict[str, Any]]] = [
+        ("", (1, 7, 8, 16), (3, 3), {}),
+        ("", (2, 5, 11, 37), (3, 3), {"stride": (2, 2)}),
+        ("VALID", (1, 9, 13, 20), (5, 5), {"padding": "VALID"}),
+        ("", (1, 4, 3, 48), (5, 3), {}),
+        ("", (1, 6, 9, 17), (2, 7), {"stride": (1, 3)}),
+        ("", (1, 1, 1, 33), (3, 3), {}),
+        ("", (1, 12, 3, 16), (4, 1), {"stride": (3, 1)}),
+    ]
+    kinds = ((DType.INT8, (3, 0, -5)), (DType.INT8, (7, 0, -128)), (DType.UINT8, (120, 101, 7)))
+    return [
+        _integer(f"{d.label}, {z[2]}, {x[3]} of {k} {n}", x, k, dtype=d, zeros=z, **more)
+        for n, x, k, more in made
+        for d, z in kinds
+    ]
+
+
 CASES = [
+    *_vectors(),
     _float("3x3", (1, 7, 6, 3), (3, 3)),
     _float("3x3, VALID, two images, RELU", (2, 7, 6, 3), (3, 3), padding="VALID", relu=True),
     _float("5x4, stride 2, RELU", (2, 9, 10, 4), (5, 4), stride=(2, 2), relu=True),
