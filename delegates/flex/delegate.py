@@ -6,6 +6,8 @@ no resolver knows. TensorFlow is imported then, and not before.
 
 from __future__ import annotations
 
+from functools import partial
+
 from ...kernels.api import Context, Node, Registration, Unsupported
 from ...runtime.delegate import Kernel, Partition, Unavailable
 from ...runtime.simple_delegate import SimpleDelegate
@@ -31,8 +33,9 @@ class FlexDelegate(SimpleDelegate):
     def find_op(self, op: str, version: int) -> Registration | None:
         if not op.startswith(FLEX):
             return None
+        name = op.removeprefix(FLEX)
         try:
-            op_def = library().op_def(op.removeprefix(FLEX))
+            op_def = library().op_def(name)
         except Exception as e:
             raise Unavailable(
                 f"TensorFlow is installed and cannot be imported: {type(e).__name__}: {e}"
@@ -43,7 +46,7 @@ class FlexDelegate(SimpleDelegate):
             name=op,
             versions=(version, version),
             custom=True,
-            init=FlexNode,
+            init=partial(FlexNode, name),
             free=_free,
             prepare=_prepare,
             invoke=_invoke,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...kernels.api import Context, Node, OpError
+from ...kernels.api import Context, Node, OpError, Tensor
 from .library import CPU, Library, library
 from .program import HANDLES, Program
 from .resources import RESOURCE, Resources
@@ -18,12 +18,13 @@ class FlexNode:
     The node's options are a FlexBuffer vector of the operator's name and its serialised NodeDef.
     """
 
-    def __init__(self, context: Context, options: Any) -> None:
+    def __init__(self, op: str, context: Context, options: Any) -> None:
+        """`op`: TensorFlow's name of it, which the options must have too."""
+        self.op = op
         self.library = library()
         self.resize = context.resize
-        self.node_def = _parse(self.library, options)
+        self.node_def = _parse(self.library, op, options)
         self.name: str = self.node_def.name
-        self.op: str = self.node_def.op
         self.op_def = _definition(self.library, self.op)
         _complete(self.node_def, self.op_def)
         self.resources = Resources.of(context.resources, self.library)
@@ -62,6 +63,8 @@ class FlexNode:
     def prepare(self, context: Context, node: Node) -> None:
         """Shapes by TensorFlow's own rules; what they leave open is dynamic."""
         self.check(node)
+        if not node.inputs and len(node.outputs) == 1:
+            self.resources.handles[node.outputs[0]] = self.node_def
         for tensor, shape in zip(node.outputs, self._infer(node), strict=True):
             if shape is None:
                 context.set_dynamic(tensor)
@@ -83,26 +86,32 @@ class FlexNode:
         for i, tensor in enumerate(node.inputs):
             if tensor is None or tensor.is_dynamic:
                 return [None] * len(node.outputs)
-            spec = tensor.spec
             source = graph.node.add()
+            self._describe(source, tensor)
             source.name = f"input{i}"
-            source.attr["dtype"].type = self.library.dtype(spec.dtype).as_datatype_enum
-            if spec.const is not None and spec.size <= KNOWN_VALUES and spec.sparsity is None:
-                source.op = "Const"
-                value = self.library.proto(spec.const, spec.dtype)
-                source.attr["value"].tensor.CopyFrom(value)
-            else:
-                source.op = "Placeholder"
-                known = source.attr["shape"].shape
-                known.unknown_rank = spec.dtype in HANDLES
-                if not known.unknown_rank:
-                    for size in spec.shape:
-                        known.dim.add().size = size
             own.input.append(source.name)
         try:
             return self.library.infer(graph, own.name)
         except ValueError as e:
             raise OpError(f"TensorFlow's {self.op} {self.name!r}: {e}") from e
+
+    def _describe(self, source: Any, tensor: Tensor) -> None:
+        """Makes a node that tells all that is known of an input."""
+        spec, maker = tensor.spec, self.resources.handles.get(tensor)
+        if maker is not None:  # says of which shape a variable is
+            source.CopyFrom(maker)
+            return
+        source.attr["dtype"].type = self.library.dtype(spec.dtype).as_datatype_enum
+        if spec.const is not None and spec.size <= KNOWN_VALUES and spec.sparsity is None:
+            source.op = "Const"
+            source.attr["value"].tensor.CopyFrom(self.library.proto(spec.const, spec.dtype))
+            return
+        source.op = "Placeholder"
+        known = source.attr["shape"].shape
+        known.unknown_rank = spec.dtype in HANDLES
+        if not known.unknown_rank:
+            for size in spec.shape:
+                known.dim.add().size = size
 
 
 def is_stateful(op_def: Any) -> bool:
@@ -111,7 +120,7 @@ def is_stateful(op_def: Any) -> bool:
     return bool(op_def.is_stateful) or any(arg.type == RESOURCE for arg in from_or_to)
 
 
-def _parse(library: Library, options: Any) -> Any:
+def _parse(library: Library, op: str, options: Any) -> Any:
     try:
         name, raw = options.flexbuffer(raw=True)
         node_def = library.node_def.NodeDef.FromString(raw)
@@ -119,8 +128,10 @@ def _parse(library: Library, options: Any) -> Any:
         raise OpError(
             f"{len(options)} bytes of options are no FlexBuffer of [name, NodeDef]: {e}"
         ) from e
-    if node_def.op.encode() != name:
-        raise OpError(f"the options name {name!r}, the NodeDef in them {node_def.op!r}")
+    if not op.encode() == name == node_def.op.encode():
+        raise OpError(
+            f"the options of an operator {op!r} name {name!r}, and their NodeDef {node_def.op!r}"
+        )
     return node_def
 
 

@@ -6,6 +6,7 @@ from collections.abc import MutableMapping
 from itertools import count
 from typing import Any
 
+from ...kernels.api import Tensor
 from .function import Function
 from .library import Library
 
@@ -27,6 +28,7 @@ class Resources:
         self._makers: dict[tuple[str, bytes, bytes], Any] = {}  # NodeDefs, by operator and name
         self._variables: dict[tuple[str, bytes, bytes], _Variable] = {}
         self._users = 0
+        self.handles: dict[Tensor, Any] = {}  # what makes them, where it takes no inputs
 
     @classmethod
     def of(cls, resources: MutableMapping[Any, Any], library: Library) -> Resources:
@@ -57,6 +59,7 @@ class Resources:
         for variable in self._variables.values():
             variable.free()
         self._makers.clear()
+        self.handles.clear()
         self._variables.clear()
 
     @property
