@@ -10,9 +10,11 @@ import click
 from rich.console import Console
 from rich.markup import escape
 
+from ..delegates.flex.library import is_installed
 from ..runtime.model import Model
 from ..runtime.model_tables import default_options
 from ..runtime.schema import options_table
+from ..runtime.unresolved import FLEX
 from . import show
 from .failures import EXIT_CODES, InvalidModel, Unresolved, reported
 from .options import model_argument
@@ -49,8 +51,9 @@ def command(
         _print(show.console(), found, graph or everything, tensors or everything)
     if found["problem"]:
         raise InvalidModel(f"this model cannot run: {found['problem']}")
-    if strict and found["unresolved"]:
-        names = ", ".join(show.printable(m["op"]) for m in found["unresolved"])
+    unknown = [m for m in found["unresolved"] if not _by_tensorflow(m)]
+    if strict and unknown:
+        names = ", ".join(show.printable(m["op"]) for m in unknown)
         raise Unresolved(f"not known here: {names}")
 
 
@@ -109,7 +112,7 @@ def _print(out: Console, found: Report, graph: bool, tensors: bool) -> None:
             f"[dim]--graph lists the {show.plural(nodes, 'node')}, "
             f"--tensors the {show.plural(count, 'tensor')}[/]"
         )
-    unresolved = [m for m in found["unresolved"] if m["nodes"]]
+    unresolved = [m for m in found["unresolved"] if m["nodes"] and not _by_tensorflow(m)]
     if unresolved:
         names = ", ".join(_op(m) for m in unresolved)
         out.print(
@@ -187,10 +190,25 @@ def _options(node: Report) -> str:
 def _support(operator: Report) -> str:
     if operator["resolved"]:
         return "[green]yes[/]"
+    if _by_tensorflow(operator):
+        return "[green]by TensorFlow[/]"
+    if _is_flex(operator):
+        return "[red]no, TensorFlow is not installed[/]"
     if operator["supported"] is None:
         return "[red]no[/]"
     low, high = operator["supported"]
     return f"[red]no, versions {low} to {high} do[/]"
+
+
+def _is_flex(entry: Report) -> bool:
+    return bool(entry["custom"]) and str(entry["op"]).startswith(FLEX)
+
+
+def _by_tensorflow(entry: Report) -> bool:
+    """Whether the Flex delegate will be asked for it. TensorFlow is not imported to see if it has
+    the operator.
+    """
+    return _is_flex(entry) and is_installed()
 
 
 def _op(entry: Report) -> str:

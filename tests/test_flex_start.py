@@ -8,9 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from flex_models import pack
 
 from litedelegate import Interpreter, ModelBuilder
+from litedelegate.cli.main import main
 from litedelegate.runtime.find_delegates import make_delegate
 
 
@@ -92,3 +94,14 @@ with library._quiet():
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "somebody else\n")
+
+
+def test_inspect_says_who_runs_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    path = tmp_path / "m.tflite"
+    path.write_bytes(model())
+    for installed, text, code in ((True, "by TensorFlow", 0), (False, "not known here", 4)):
+        monkeypatch.setattr("litedelegate.cli.inspect.is_installed", lambda known=installed: known)
+        done = CliRunner().invoke(main, ["inspect", "--strict", str(path)])
+        assert done.exit_code == code, done.output
+        assert text in done.output
+        assert ("1 operator not known here" in done.output) is not installed
