@@ -257,6 +257,11 @@ class Delegate:
         """
         return None
 
+    @property
+    def has_buffer_handles(self) -> bool:
+        """Whether users can hand buffers in: it has `copy_from_buffer_handle`."""
+        return type(self).copy_from_buffer_handle is not Delegate.copy_from_buffer_handle
+
     def copy_from_buffer_handle(self, handle: Any, tensor: Tensor) -> None:
         """From the buffer into `tensor.array`. For delegates that let users hand buffers in."""
         raise NotImplementedError(f"{self.name} has no buffer handles")

@@ -137,7 +137,7 @@ class Delegated(Described):
                 raise ValueError(f"tensor {tensor.index} {tensor.name!r} is no input or output")
             if delegate not in self._graph.delegation.delegates:
                 raise ValueError(f"{delegate!r} is none of this interpreter's delegates")
-            if type(delegate).copy_from_buffer_handle is Delegate.copy_from_buffer_handle:
+            if not delegate.has_buffer_handles:
                 raise ValueError(f"{delegate.name} has no buffer handles")
             handles = self._graph.delegation.handles
             if is_device_array(handle):
