@@ -7,8 +7,8 @@ from ctypes import CFUNCTYPE, POINTER, c_char_p, c_int32, c_size_t, c_uint32, c_
 from typing import Any
 
 from ..kernels.api import Context, Node, Registration
-from ._binary import OpLibraryError
 from ._call import Call, NodeState
+from ._errors import OpLibraryError
 
 _CUSTOM = 32  # kTfLiteBuiltinCustom
 _FAILED = ctypes.c_void_p(-1).value  # TfLiteKernelInitFailed()

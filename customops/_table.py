@@ -16,11 +16,11 @@ import numpy as np
 
 from ..kernels.api import OpError, Tensor
 from ..kernels.types import DType
+from ..runtime.capi.numbers import ALLOCATIONS, KINDS, TYPE_NUMBERS, dtype_of_number
 from ..runtime.encoding import decode_strings
 from ..runtime.flatbuffer import InvalidModelError
 from ..runtime.subgraph import LiveSubgraph
 from ._call import ADDED, Added, Call, find, note
-from ._types import ALLOCATIONS, KINDS, TYPE_NUMBERS, dtype_of_number
 
 ABI = 1  # LITEDELEGATE_ABI of the header
 F = TypeVar("F", bound=Callable[..., Any])

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from ..kernels.api import Registration
+from ..runtime.capi.binary import check_library, exported_functions
 from ..runtime.resolver import MutableOpResolver
 from ..runtime.settings import NAMED_REGISTERERS
-from ._binary import ABI_SYMBOL, ENTRY, OpLibraryError, check_library, no_entry
+from ._errors import ABI_SYMBOL, ENTRY, OpLibraryError, no_entry
 from ._operator import COperator, OperatorStruct, entry_point
 from ._table import ABI, HOST
 
@@ -74,7 +75,7 @@ def load_op_library(
     """
     if isinstance(library, bytes | bytearray | memoryview):
         data, what = bytes(library), f"the library of {len(library)} bytes"
-        check_library(data, what)
+        _check(data, what)
         loaded = _from_memory(data, what, private_file)
     else:
         path = os.path.abspath(os.fspath(library))
@@ -83,12 +84,19 @@ def load_op_library(
             data = Path(path).read_bytes()
         except OSError as e:
             raise OpLibraryError(f"{path} cannot be read: {e.strerror or e}") from e
-        check_library(data, what)
+        _check(data, what)
         loaded = _Loaded(path, what)
     made = OpLibrary(what, _operators(loaded))
     for name in made:
         NAMED_REGISTERERS[name] = made
     return made
+
+
+def _check(data: bytes, what: str) -> None:
+    check_library(data, what, OpLibraryError)
+    names = exported_functions(data)
+    if names is not None and ENTRY not in names:
+        raise OpLibraryError(no_entry(what))
 
 
 class _Loaded:

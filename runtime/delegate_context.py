@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ..kernels.api import Node, Registration, Shape, Tensor, TensorSpec
+from ..kernels.types import Array
 from .delegate import BuildKernel, Delegate, Kernel, Partition, Refusal
 from .node import LiveNode
 from .partition import Subset, partition
@@ -51,6 +52,15 @@ class PlanningContext:
     @property
     def subgraph_index(self) -> int:
         return self._subgraph.index
+
+    @property
+    def threads(self) -> int:
+        return self._subgraph.threads
+
+    @property
+    def metadata(self) -> Mapping[str, Array]:
+        """The model's, by name."""
+        return self._subgraph.graph.model.metadata
 
     @property
     def num_tensors(self) -> int:

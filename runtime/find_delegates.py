@@ -10,7 +10,6 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from .delegate import Delegate
-from .external import ExternalDelegate
 
 ENTRY_POINTS = "litedelegate.delegates"
 AUTO = ("cuda", "opencl")  # what "auto" tries, in this order
@@ -41,11 +40,6 @@ def check_delegates(
 
 
 def check_delegate(delegate: Any) -> None:
-    if isinstance(delegate, ExternalDelegate):
-        raise ValueError(
-            f"{delegate.path} is an external delegate, and this version applies none of those. "
-            "delegates=[] runs on numpy."
-        )
     if not isinstance(delegate, str | Delegate):
         raise TypeError(
             f"a delegate is a name or a `Delegate`, not {delegate!r} ({type(delegate).__name__})"

@@ -22,7 +22,6 @@ from litedelegate import (
     Unavailable,
 )
 from litedelegate.runtime.delegate import Refusal
-from litedelegate.runtime.external import ExternalDelegate
 from litedelegate.runtime.find_delegates import make_delegate
 
 
@@ -287,10 +286,6 @@ def test_auto_never_fails() -> None:
 
 
 def test_what_is_no_delegate() -> None:
-    library = object.__new__(ExternalDelegate)
-    library.path = "libdelegate.so"
-    with pytest.raises(ValueError, match=r"libdelegate\.so is an external delegate"):
-        Interpreter(model_content=zigzag(), delegates=[library])
     with pytest.raises(TypeError, match="a delegate is a name or a `Delegate`, not 3"):
         Interpreter(model_content=zigzag(), delegates=[3])
     with pytest.raises(ValueError, match="'NONSENSE' is no code"):

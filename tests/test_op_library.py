@@ -26,7 +26,7 @@ from litedelegate import (
 from litedelegate.customops import include_dir
 from litedelegate.customops._operator import OperatorStruct
 from litedelegate.customops._table import ABI, Host
-from litedelegate.customops._types import TYPE_NUMBERS
+from litedelegate.runtime.capi.numbers import TYPE_NUMBERS
 
 X = np.array([-8, 0.5, 2, 2.2, 201], np.float32)
 Y = np.array([-1.4288993, 0.98279375, 1.2490457, 1.2679114, 1.5658458], np.float32)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..kernels.api import OpError
-from ..kernels.types import DType
+from ...kernels.api import OpError
+from ...kernels.types import DType
 
 # TfLiteType counts otherwise than the schema
 _ORDER = (
@@ -26,6 +26,11 @@ ALLOCATIONS = {
     "persistent_ro": 5,
 }
 KINDS = {2: "arena", 3: "persistent", 4: "dynamic"}
+DYNAMIC_KIND = 4
+
+CUSTOM_OP = 32  # kTfLiteBuiltinCustom
+DELEGATE_OP = 51  # kTfLiteBuiltinDelegate
+NO_HANDLE = -1  # kTfLiteNullBufferHandle
 
 
 def dtype_of_number(number: int) -> DType:

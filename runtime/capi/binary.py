@@ -1,7 +1,7 @@
 """Looks at a shared library's bytes before the system's loader does, which crashes on broken ones.
 
 ELF is checked as far as the loader follows it blindly: segments, the dynamic section and the
-tables that it names. Mach-O and PE are checked for kind and machine.
+tables that it names. Mach-O and PE are checked for kind, machine and length.
 """
 
 from __future__ import annotations
@@ -11,12 +11,9 @@ import struct
 import sys
 from dataclasses import dataclass
 
-ENTRY = "litedelegate_op_library"
-ABI_SYMBOL = "litedelegate_op_abi"
 
-
-class OpLibraryError(ValueError):
-    """A library of custom ops that cannot be loaded; the text says which and why."""
+class LibraryError(ValueError):
+    """A shared library that cannot be loaded; the text says which and why."""
 
 
 _ELF_MACHINES = {
@@ -24,11 +21,17 @@ _ELF_MACHINES = {
     183: "aarch64", 243: "riscv", 258: "loongarch",
 }  # fmt: skip
 _MACHO_MACHINES = {7: "x86", 0x01000007: "x86_64", 12: "arm", 0x0100000C: "arm64"}
+_MACHO = (0xFEEDFACE, 0xFEEDFACF)
+_FAT = b"\xca\xfe\xba\xbe"
+_MH_DYLIB, _MH_BUNDLE = 6, 8
+_LC_SEGMENT, _LC_SEGMENT_64 = 1, 0x19
+_PE_DLL = 0x2000
 _PE_MACHINES = {0x14C: "x86", 0x8664: "x86_64", 0x1C0: "arm", 0xAA64: "arm64"}
 _ALIASES = {"amd64": "x86_64", "arm64": "aarch64", "i386": "x86", "i686": "x86"}
 _PT_TLS, _MAX_TLS = 7, 1 << 20
 _PT_LOAD, _PT_DYNAMIC, _PT_STACK, _PT_RELRO = 1, 2, 0x6474E551, 0x6474E552
 _SHT_NOBITS, _SHT_DYNSYM = 8, 11
+_STT_FUNC, _SHN_UNDEF = 2, 0
 _SHF_WRITE, _SHF_ALLOC, _SHF_EXEC, _SHF_TLS = 1, 2, 4, 0x400
 _PF_EXEC, _PF_WRITE, _PF_READ = 1, 2, 4
 _ET_DYN = 3
@@ -45,45 +48,121 @@ def machine_name(name: str) -> str:
     return "riscv" if name.startswith("riscv") else _ALIASES.get(name, name)
 
 
-def check_library(data: bytes, what: str) -> None:
-    """OpLibraryError unless these are the bytes of a shared library for this machine."""
-    kind, machine = _identify(data, what)
+def check_library(data: bytes, what: str, error: type[LibraryError] = LibraryError) -> None:
+    """`error` unless these are the bytes of a shared library for this machine."""
+    kind = _identify(data, what, error)
     wanted = {"linux": "ELF", "darwin": "Mach-O", "win32": "PE"}.get(sys.platform, "ELF")
     if kind != wanted:
-        raise OpLibraryError(
-            f"{what} is a library in the format {kind}; this system loads {wanted}"
-        )
+        raise error(f"{what} is a library in the format {kind}; this system loads {wanted}")
+    try:
+        machines = _CHECKS[kind](data, what, error)
+    except struct.error as e:
+        raise error(f"{what} is no library that can be loaded: it is cut short") from e
     here = machine_name(platform.machine())
-    if machine is not None and machine_name(machine) != here:
-        raise OpLibraryError(f"{what} is a library for {machine}; this machine is {here}")
+    if here not in map(machine_name, machines):
+        raise error(f"{what} is a library for {', '.join(machines)}; this machine is {here}")
     if kind == "ELF":
-        _Elf(data, what).check()
+        _Elf(data, what, error).check()
 
 
-def _identify(data: bytes, what: str) -> tuple[str, str | None]:
-    """Format, and machine where there is one."""
+def exported_functions(data: bytes) -> list[str] | None:
+    """Names of the functions that a checked library offers. None where the file does not list
+    them, or lists them otherwise than ELF does.
+    """
+    if data[:4] != b"\x7fELF":
+        return None
+    return _Elf(data, "the library", LibraryError).functions()
+
+
+def _identify(data: bytes, what: str, error: type[LibraryError]) -> str:
+    """The format."""
     if len(data) < 64:
-        raise OpLibraryError(f"{what} is no shared library: it has {len(data)} bytes")
+        raise error(f"{what} is no shared library: it has {len(data)} bytes")
     if data[:4] == b"\x7fELF":
-        if data[5] != 1 or data[4] not in (1, 2):
-            raise OpLibraryError(f"{what} is a big-endian or unknown kind of ELF file")
-        number = int.from_bytes(data[18:20], "little")
-        return "ELF", _ELF_MACHINES.get(number, f"ELF machine {number}")
-    magic = int.from_bytes(data[:4], "little")
-    if magic in (0xFEEDFACE, 0xFEEDFACF):
-        number = int.from_bytes(data[4:8], "little")
-        return "Mach-O", _MACHO_MACHINES.get(number, f"Mach-O machine {number}")
-    if data[:4] == b"\xca\xfe\xba\xbe":
-        return "Mach-O", None  # several machines in one file: the loader chooses
+        return "ELF"
+    if int.from_bytes(data[:4], "little") in _MACHO or data[:4] == _FAT:
+        return "Mach-O"
     if data[:2] == b"MZ":
         at = int.from_bytes(data[60:64], "little")
-        if data[at : at + 4] == b"PE\0\0" and len(data) >= at + 24:
-            number = int.from_bytes(data[at + 4 : at + 6], "little")
-            return "PE", _PE_MACHINES.get(number, f"PE machine {number}")
-    raise OpLibraryError(
+        if data[at : at + 4] == b"PE\0\0":
+            return "PE"
+    raise error(
         f"{what} is no shared library: it begins with {data[:4].hex(' ')}, which is neither ELF, "
         "Mach-O nor PE"
     )
+
+
+def _elf(data: bytes, what: str, error: type[LibraryError]) -> list[str]:
+    if data[5] != 1 or data[4] not in (1, 2):
+        raise error(f"{what} is a big-endian or unknown kind of ELF file")
+    number = int.from_bytes(data[18:20], "little")
+    return [_ELF_MACHINES.get(number, f"ELF machine {number}")]
+
+
+def _images(data: bytes, what: str, error: type[LibraryError]) -> list[str]:
+    return _fat(data, what, error) if data[:4] == _FAT else [_macho(data, what, error)]
+
+
+def _macho(data: bytes, what: str, error: type[LibraryError]) -> str:
+    """The machine of a Mach-O image of one machine, whose load commands are within the file."""
+    magic, cpu, _, kind, count, size = struct.unpack_from("<6I", data)
+    machine = _MACHO_MACHINES.get(cpu, f"Mach-O machine {cpu}")
+    broken = f"{what} is no library that can be loaded:"
+    if kind not in (_MH_DYLIB, _MH_BUNDLE):
+        raise error(f"{broken} it is a Mach-O file of type {kind}")
+    at = 32 if magic == 0xFEEDFACF else 28
+    end = at + size
+    if end > len(data) or count > size // 8:
+        raise error(f"{broken} its load commands reach past the end of the file")
+    for _ in range(count):
+        command, length = struct.unpack_from("<2I", data, at)
+        if length < 8 or length % 4 or at + length > end:
+            raise error(f"{broken} a load command reaches past the others")
+        if command in (_LC_SEGMENT, _LC_SEGMENT_64):
+            layout, place = ("<4Q", 24) if command == _LC_SEGMENT_64 else ("<4I", 24)
+            if length < place + struct.calcsize(layout):
+                raise error(f"{broken} a load command reaches past the others")
+            _, memory, offset, held = struct.unpack_from(layout, data, at + place)
+            if offset + held > len(data) or held > memory:
+                raise error(f"{broken} a segment reaches past the end of the file")
+        at += length
+    return machine
+
+
+def _fat(data: bytes, what: str, error: type[LibraryError]) -> list[str]:
+    """The machines of a Mach-O file that has an image for each of several."""
+    (count,) = struct.unpack_from(">I", data, 4)
+    if not 0 < count <= 64:  # a Java class begins with the same four bytes
+        raise error(f"{what} is no shared library: it is a fat file of {count} images")
+    machines = []
+    for i in range(count):
+        _, _, offset, size, _ = struct.unpack_from(">5I", data, 8 + 20 * i)
+        image = data[offset : offset + size]
+        if len(image) < max(size, 64) or int.from_bytes(image[:4], "little") not in _MACHO:
+            raise error(f"{what} is no library that can be loaded: image {i} is cut short or none")
+        machines.append(_macho(image, what, error))
+    return machines
+
+
+def _pe(data: bytes, what: str, error: type[LibraryError]) -> list[str]:
+    """The machine of a PE image that is a DLL, whose sections are within the file."""
+    at = int.from_bytes(data[60:64], "little")
+    number, count, _, _, _, optional, flags = struct.unpack_from("<2H3I2H", data, at + 4)
+    machine = _PE_MACHINES.get(number, f"PE machine {number}")
+    broken = f"{what} is no library that can be loaded:"
+    if not flags & _PE_DLL:
+        raise error(f"{broken} it is a PE file, but no DLL")
+    (magic,) = struct.unpack_from("<H", data, at + 24)
+    if magic not in (0x10B, 0x20B):
+        raise error(f"{broken} its optional header has the number {magic:#x}")
+    for i in range(count):
+        held, offset = struct.unpack_from("<2I", data, at + 24 + optional + 40 * i + 16)
+        if offset + held > len(data):
+            raise error(f"{broken} a section reaches past the end of the file")
+    return [machine]
+
+
+_CHECKS = {"ELF": _elf, "Mach-O": _images, "PE": _pe}
 
 
 @dataclass(frozen=True)
@@ -98,7 +177,8 @@ class _Segment:
 
 
 class _Elf:
-    def __init__(self, data: bytes, what: str) -> None:
+    def __init__(self, data: bytes, what: str, error: type[LibraryError]) -> None:
+        self.error = error
         self.data = data
         self.what = what
         self.wide = data[4] == 2
@@ -106,8 +186,8 @@ class _Elf:
         if self.wide != (bits == 64):
             raise self.broken(f"it is for {64 if self.wide else 32} bits, this Python for {bits}")
 
-    def broken(self, text: str) -> OpLibraryError:
-        return OpLibraryError(f"{self.what} is no library that can be loaded: {text}")
+    def broken(self, text: str) -> LibraryError:
+        return self.error(f"{self.what} is no library that can be loaded: {text}")
 
     def take(self, layout: str, offset: int) -> tuple[int, ...]:
         if offset < 0 or offset + struct.calcsize(layout) > len(self.data):
@@ -208,9 +288,7 @@ class _Elf:
         return found
 
     def check_sections(self, at: int, header: list[int], dynamic: dict[int, int]) -> None:
-        """Where there are section headers: that they tell the same as the program headers, and that
-        the entry point is there.
-        """
+        """Where there are section headers: that they tell the same as the program headers."""
         size, count, _ = header
         if not at and not count:
             return
@@ -234,8 +312,42 @@ class _Elf:
             names = sections[link] if link < count else None
             if names is None or (address, names[3]) != (dynamic[6], dynamic[5]):
                 raise self.broken("its section headers are wrong")
-            if ENTRY.encode() + b"\0" not in self.data[names[4] : names[4] + names[5]]:
-                raise OpLibraryError(no_entry(self.what))
+            self.check_symbols(sections[link], offset, length)
+
+    def check_symbols(self, names: tuple[int, ...], at: int, size: int) -> None:
+        for name, _, _ in self.symbols(at, size):
+            if name >= names[5]:
+                raise self.broken("the name of a symbol lies outside of the table of names")
+
+    def symbols(self, at: int, size: int) -> list[tuple[int, int, int]]:
+        """Name, kind and section of each symbol of a table."""
+        layout = "<IBBHQQ" if self.wide else "<IIIBBH"
+        step = struct.calcsize(layout)
+        if at < 0 or at + size > len(self.data) or size % step:
+            raise self.broken("its table of symbols is cut short")
+        rows = struct.iter_unpack(layout, self.data[at : at + size])
+        if self.wide:
+            return [(name, info & 15, section) for name, info, _, section, *_ in rows]
+        return [(name, info & 15, section) for name, _, _, info, _, section in rows]
+
+    def functions(self) -> list[str] | None:
+        """Of a file that was checked."""
+        layout = "<IIQQQQIIQQ" if self.wide else "<IIIIIIIIII"
+        at = self.take("<Q" if self.wide else "<I", 40 if self.wide else 32)[0]
+        count = self.take("<H", 60 if self.wide else 48)[0]
+        sections = [self.take(layout, at + i * struct.calcsize(layout)) for i in range(count)]
+        tables = [s for s in sections if s[1] == _SHT_DYNSYM]
+        if not tables:
+            return None
+        found = []
+        for _, _, _, _, offset, length, link, *_ in tables:
+            names = sections[link]
+            for name, kind, section in self.symbols(offset, length):
+                if kind == _STT_FUNC and section != _SHN_UNDEF:
+                    start = names[4] + name
+                    end = self.data.find(b"\0", start)
+                    found.append(self.data[start:end].decode("utf-8", "replace"))
+        return found
 
     def check_rights(self, flags: int, address: int) -> None:
         (segment,) = (s for s in self.loads if s.address <= address < s.address + s.memory_size)
@@ -244,10 +356,3 @@ class _Elf:
         wanted |= _PF_EXEC if flags & _SHF_EXEC else 0
         if wanted & ~segment.flags:
             raise self.broken("a segment lacks the rights that its sections need")
-
-
-def no_entry(what: str) -> str:
-    return (
-        f"{what} is a shared library, but not of custom ops: it has no {ENTRY}, which "
-        "LITEDELEGATE_OP_LIBRARY(...) in litedelegate/tflite_custom_op.h defines"
-    )
