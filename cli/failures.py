@@ -15,6 +15,7 @@ USAGE = 2  # click's own
 INVALID_MODEL = 3
 UNRESOLVED = 4
 LEFT_ON_CPU = 5
+DIFFERS = 6
 
 EXIT_CODES = """\b
 Exit codes:
@@ -23,7 +24,8 @@ Exit codes:
   2  wrong usage: an option, a missing file, an input that does not fit
   3  the file is no valid model
   4  the model has operators that are not known here
-  5  coverage --strict: a node is left on the CPU"""
+  5  coverage --strict: a node is left on the CPU
+  6  verify: a delegate's result is not numpy's"""
 
 
 class Failure(click.ClickException):
@@ -45,6 +47,10 @@ class Unresolved(Failure):
 
 class LeftOnCpu(Failure):
     exit_code = LEFT_ON_CPU
+
+
+class Differs(Failure):
+    exit_code = DIFFERS
 
 
 @contextmanager

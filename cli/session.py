@@ -75,12 +75,12 @@ class Session:
             return known[0]
         return wanted or (DEFAULT_SIGNATURE if DEFAULT_SIGNATURE in known else None)
 
-    def load_inputs(self) -> dict[str, Array]:
-        """The inputs from where the command line says."""
+    def load_inputs(self, fill: str | None = None) -> dict[str, Array]:
+        """The inputs from where the command line says; `fill` is the source of the others."""
         details = dict(self.inputs)
         for name, shape in sources.parse_shapes(self._shapes, details).items():
             details[name] = {**details[name], "shape": shape}
-        chosen = sources.parse(self._given, details, self._fill)
+        chosen = sources.parse(self._given, details, fill or self._fill)
         return {
             name: sources.load(name, source, details[name], self._scale, self.quantize)
             for name, source in chosen.items()

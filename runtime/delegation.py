@@ -78,6 +78,8 @@ class Delegation:
         # nodes that a delegate must not have again: the refusal's code and text
         self._barred: dict[tuple[int, int, str], tuple[str, str]] = {}
         self.differences: list[Difference] = []  # found by the self-check, in order
+        # operators of nodes that it cannot compare, by subgraph and number
+        self.unchecked: dict[tuple[int, int], str] = {}
         # with `verify` a plan is made and run with all tensors in sight first: whether it is now,
         # which plans are of that kind, and which were right so
         self.open = False

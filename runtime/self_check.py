@@ -110,6 +110,8 @@ class Checked(Kernel):
         found: list[Difference] = []
         for node, registration in zip(p.nodes, p.registrations, strict=True):
             made = self._compute(node, registration, values)
+            if None in made:
+                self._subgraph.graph.delegation.unchecked[p.subgraph, node.index] = node.op
             for tensor, value in zip(node.outputs, made, strict=True):
                 if tensor.index in seen:
                     values[tensor.index] = Value(tensor.array)

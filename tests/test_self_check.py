@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,8 +16,9 @@ from test_delegates_models import Everything, random_value
 from test_device_custom_ops import X, model
 
 from litedelegate import Delegate, Interpreter, Partition, custom_op
+from litedelegate.cli import main
 from litedelegate.kernels.types import DType
-from litedelegate.runtime.self_check import Value, unlike
+from litedelegate.runtime.self_check import Checked, Value, unlike
 
 
 @pytest.fixture(autouse=True)
@@ -215,3 +217,60 @@ def test_how_close_is_close(
 ) -> None:
     a, b = (np.array(x).astype(dtype.numpy) for x in (got, want))
     assert (unlike(a, Value(b, **value), dtype, op) is not None) is differs
+
+
+# -- the command line
+
+
+def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as end:
+        main(list(map(str, arguments)), prog_name="litedelegate")
+    captured = capsys.readouterr()
+    assert isinstance(end.value.code, int)
+    return end.value.code, captured.out, captured.err
+
+
+def off_by_one() -> Delegate:
+    fake = Fake("ADD", "MUL")
+    fake.wrong[2] = add_one
+    return fake
+
+
+def sound() -> Delegate:
+    return Fake("ADD", "MUL")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "z.tflite"
+    path.write_bytes(zigzag())
+    return path
+
+
+def test_verify(capsys: pytest.CaptureFixture[str], path: Path) -> None:
+    code, out, err = call(capsys, "verify", path, "-d", f"{__name__}:off_by_one")
+    assert code == 6 and "5 on fake, 1 on the cpu" in out and "6 nodes in 3 invokes" in out
+    assert "fake differs from numpy, first at node 2 (ADD), output 't3': 4 of 4" in err
+    code, out, err = call(capsys, "verify", path, "-d", f"{__name__}:sound", "--runs", "1")
+    assert (code, err) == (0, "") and "no result differs from numpy's" in out
+
+
+def test_verify_as_json(capsys: pytest.CaptureFixture[str], path: Path) -> None:
+    code, out, _ = call(capsys, "verify", path, "-d", f"{__name__}:off_by_one", "--json")
+    found = json.loads(out)
+    assert code == 6 and found["runs"] == 3 and found["compared"] == 6
+    assert [(d["node"], d["op"], d["output"]) for d in found["differences"]] == [(2, "ADD", "t3")]
+    code, out, _ = call(capsys, "verify", path, "-d", f"{__name__}:sound", "--json")
+    assert code == 0 and json.loads(out)["differences"] == []
+
+
+def test_verify_says_what_it_could_not_compare(
+    capsys: pytest.CaptureFixture[str], path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def bind(*args: Any) -> None:
+        raise KeyError("no kernel")
+
+    monkeypatch.setattr(Checked, "_bind", bind)
+    code, out, _ = call(capsys, "verify", path, "-d", f"{__name__}:off_by_one")
+    assert code == 0 and "0 nodes in 3 invokes" in out
+    assert "not compared, for numpy cannot run them alone: ADD ×3, MUL ×3" in out
