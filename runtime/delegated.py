@@ -102,6 +102,11 @@ class Delegated(Described):
         """What `verify` found: results of delegates that were not numpy's, in the order found."""
         return tuple(self._graph.delegation.differences)
 
+    @property
+    def unchecked(self) -> dict[tuple[int, int], str]:
+        """Nodes that `verify` cannot compare: (subgraph, node) -> operator."""
+        return dict(self._graph.delegation.unchecked)
+
     def modify_graph_with_delegate(self, delegate: str | Delegate) -> None:
         """Adds a delegate after those that are there: it gets what they left.
 
