@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from typing import Any
 
 import numpy as np
-
-from litedelegate.runtime.delegate import BuildError
 
 from .machine import CUDARuntimeError, Machine, Queue
 from .memory import MemoryPointer, ndarray
@@ -74,7 +72,7 @@ class Nvrtc:
         self.compiled += 1
         try:
             _build(self._machine, source)
-        except BuildError as e:
+        except RuntimeError as e:  # PyOpenCL's, or of a text that is not the delegate's
             self._programs[program] = source, str(e)
             raise NVRTCError("NVRTC_ERROR_COMPILATION (6)") from e
 
@@ -93,15 +91,16 @@ class Nvrtc:
 
 
 def _build(machine: Machine, text: str) -> dict[str, tuple[Any, list[str]]]:
-    """Each kernel's maker and parameters. BuildError where OpenCL does not take the text."""
+    """Each kernel's maker and parameters. RuntimeError where OpenCL does not take the text."""
     if not text.startswith(prelude()):
-        raise BuildError("the text does not begin with the prelude of CUDA")
+        raise RuntimeError("the text does not begin with the prelude of CUDA")
     body = text[len(prelude()) :]
     parameters = {
         m[1]: [p.strip() for p in m[2].split(",") if p.strip()] for m in _KERNEL.finditer(body)
     }
-    built = machine.opencl.build(_GUARD + body, list(parameters))
-    return {name: (built[name], parameters[name]) for name in parameters}
+    program = machine.build(f"{machine.opencl.prelude}\n{_GUARD}{body}")
+    make = machine.cl.Kernel
+    return {name: (partial(make, program, name), given) for name, given in parameters.items()}
 
 
 class Module:
@@ -168,9 +167,7 @@ class Function:
         size = tuple(g * b for g, b in zip(grid, block, strict=True))
 
         def run() -> None:
-            import pyopencl as cl
-
-            kernel = self._make()
+            cl, kernel = self._machine.cl, self._make()
             for i, (allocation, value) in enumerate(given):
                 if allocation is not None:
                     if not allocation.live:
@@ -180,9 +177,8 @@ class Function:
                     kernel.set_arg(i, cl.SVM(allocation.data[value:]))
                 else:
                     kernel.set_arg(i, value)
-            command_queue = self._machine.opencl._queue
-            cl.enqueue_nd_range_kernel(command_queue, kernel, size, block)
-            command_queue.finish()
+            cl.enqueue_nd_range_kernel(self._machine.queue, kernel, size, block)
+            self._machine.queue.finish()
             self._machine.launched += 1
 
         queue.put(run)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+import warnings
 import weakref
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from litedelegate.delegates.opencl.device import OpenCLDevice
+from litedelegate.delegates.opencl.find import library
 from litedelegate.kernels.types import Array
 
 FRESH, FREED = 0xCD, 0xDD
@@ -54,6 +56,9 @@ class Machine:
 
     def __init__(self, opencl: OpenCLDevice, devices: int = 2, capability: str = "90") -> None:
         self.opencl = opencl
+        self.cl = cl = library()
+        self.context = cl.Context([opencl.device])
+        self.queue = cl.CommandQueue(self.context)
         self.devices = devices
         self.capability = capability
         self.room: int | None = None  # bytes that are left, where that is limited
@@ -70,10 +75,28 @@ class Machine:
 
     def host_memory(self, nbytes: int) -> Array:
         """Memory that the host and the OpenCL device share, at the same addresses."""
-        import pyopencl as cl
-
+        cl = self.cl
         flags = cl.svm_mem_flags.READ_WRITE | cl.svm_mem_flags.SVM_FINE_GRAIN_BUFFER
-        return cl.svm_empty(self.opencl._context, flags, (nbytes,), np.uint8)
+        return cl.svm_empty(self.context, flags, (nbytes,), np.uint8)
+
+    def build(self, source: str) -> Any:
+        """An OpenCL program. RuntimeError with the compiler's words."""
+        cl, cache, device = self.cl, self.opencl.cache, self.opencl.device
+        versions = [device.platform.version, device.name, device.driver_version, cl.VERSION_TEXT]
+        parts = ["stand-in", source, *versions]
+        options = ["-cl-mad-enable", "-cl-fp32-correctly-rounded-divide-sqrt"]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", cl.CompilerWarning)
+            known = cache.get(parts)
+            if known is not None:
+                return cl.Program(self.context, [device], [known]).build(options)
+            program = cl.Program(self.context, source)
+            try:
+                program.build(options, cache_dir=False)
+            except cl.Error as e:
+                raise RuntimeError(str(e)) from e
+        cache.put(parts, program.get_info(cl.program_info.BINARIES)[0])
+        return program
 
     # -- the thread's current device, and streams within it
 

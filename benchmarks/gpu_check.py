@@ -1,0 +1,338 @@
+"""First checks on a machine with an NVIDIA GPU, within five minutes; writes one JSON.
+
+    pip install '.[cuda,dev]'
+    python benchmarks/gpu_check.py [--out gpu_check.json] [--models ../shared/models]
+
+Its parts, each with its share of the time; what that did not suffice for is listed as not run:
+
+* `environment`: device, driver, versions, and what the delegate reads of the device
+* `cases`: the case tables of tests/cases, lowered, built and run, against numpy
+* `models`: real models: share delegated, outputs against numpy's, times of numpy, of launches one
+  by one and of graph replays
+* `arrays`: arrays of CuPy and torch in and out, users' streams, asynchronous invokes, cuBLAS
+* `operators`: large single operators against torch and onnxruntime, where they are installed
+
+Exits with 1 where something is wrong. `--standin` runs it on the tests' stand-in for CuPy, which
+shows that the script itself works.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+if __name__ == "__main__":
+    sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
+
+import gpu_peers as peers  # noqa: E402
+import test_device  # noqa: E402
+from devices import cuda_device  # noqa: E402
+
+from litedelegate import Interpreter  # noqa: E402
+from litedelegate.delegates.cuda import CUDADelegate, device  # noqa: E402
+
+Result = dict[str, Any]
+OUT_OF_TIME = "not run: out of time"
+ROUNDS = 20
+TIMING_SECONDS = 1.0
+
+
+class Check:
+    """`report` becomes the JSON; `wrong` lists what must not be. `only`: names begin with it."""
+
+    # each part has to end at this share of the time
+    PARTS = (("cases", 0.4), ("models", 0.75), ("arrays", 0.8), ("operators", 1.0))
+
+    def __init__(self, models: Path, seconds: float, standin: bool = False, only: str = "") -> None:
+        self.backend = "cuda-standin" if standin else "cuda"
+        if standin:
+            device.library = lambda: cuda_device(self.backend).cupy
+        self.folder = models
+        self.only = only
+        self.wrong: list[str] = []
+        self.report: Result = {"environment": self.environment()}
+        self._begin = time.perf_counter()
+        self._seconds = seconds
+        self._end = 0.0
+
+    def run(self) -> Result:
+        for name, share in self.PARTS:
+            begin = time.perf_counter()
+            self._end = self._begin + share * self._seconds
+            try:
+                self.report[name] = getattr(self, name)()
+            except Exception as e:
+                self.report[name] = {"error": traceback.format_exc()}
+                self.wrong.append(f"{name}: {type(e).__name__}: {e}")
+            self.report[name]["seconds"] = round(time.perf_counter() - begin, 1)
+        self.report["wrong"] = self.wrong
+        return self.report
+
+    @property
+    def late(self) -> bool:
+        return time.perf_counter() > self._end
+
+    def environment(self) -> Result:
+        found = cuda_device(self.backend)
+        runtime, known = found.cupy.cuda.runtime, found.capability
+        return {
+            "device": found.name,
+            "architecture": found.compiler.architecture,
+            "capability": {k: getattr(known, k) for k in type(known).__dataclass_fields__},
+            "driver": runtime.driverGetVersion(),
+            "runtime": runtime.runtimeGetVersion(),
+            "nvrtc": list(found.cupy.cuda.nvrtc.getVersion()),
+            "cupy": found.cupy.__version__,
+            "numpy": np.__version__,
+            "python": platform.python_version(),
+            "machine": platform.platform(),
+        }
+
+    # -- op cases
+
+    def cases(self) -> Result:
+        counts: Counter[str] = Counter()
+        failed: dict[str, str] = {}
+        for key in test_device.KEYS:
+            if not key.startswith(self.only):
+                continue
+            if self.late:
+                counts[OUT_OF_TIME] += 1
+                continue
+            try:
+                test_device.check_case(self.backend, key)
+                counts["refused" if key in test_device.REFUSED else "right"] += 1
+            except (Exception, AssertionError) as e:
+                failed[key] = f"{type(e).__name__}: {e}"[:500]
+        self.wrong += [f"case {key}: {text}" for key, text in failed.items()]
+        return {"counts": dict(counts), "wrong": failed}
+
+    # -- models
+
+    def models(self) -> Result:
+        found: Result = {}
+        paths = sorted(self.folder.glob(f"{self.only}*.tflite"), key=lambda p: p.stat().st_size)
+        for path in paths:
+            if self.late:
+                found[path.stem] = OUT_OF_TIME
+                continue
+            try:
+                found[path.stem] = self.model(path)
+            except Exception as e:  # some need ops that this environment lacks
+                found[path.stem] = {"error": f"{type(e).__name__}: {e}"[:500]}
+                continue
+            # a step of rounding grows in a whole model: the tests compare node by node
+            if any(d["relative"] > 1e-2 for d in found[path.stem]["off"]):
+                self.wrong.append(f"model {path.stem}: off by {found[path.stem]['off']}")
+        return found
+
+    def model(self, path: Path) -> Result:
+        found: Result = {"ms": {}, "allocate_ms": {}}
+        outputs: dict[str, list[Any]] = {}
+        for way in ("numpy", "one by one", "graphs"):
+            delegates = [] if way == "numpy" else [CUDADelegate(graphs=way == "graphs")]
+            begin = time.perf_counter()
+            with Interpreter(str(path), delegates=delegates) as interpreter:
+                interpreter.allocate_tensors()
+                found["allocate_ms"][way] = milliseconds(time.perf_counter() - begin)
+                for seed, tensor in enumerate(interpreter.get_input_details()):
+                    interpreter.set_tensor(tensor["index"], values(tensor, seed))
+                interpreter.invoke()
+                outputs[way] = [
+                    interpreter.get_tensor(t["index"]) for t in interpreter.get_output_details()
+                ]
+                found["ms"][way] = milliseconds(timed(interpreter.invoke))
+                if delegates:
+                    covered = interpreter.delegate_coverage()
+                    found["share_of_nodes"] = covered.totals.share_of_nodes
+                    found["share_of_work"] = covered.totals.share_of_work
+                    found["partitions"] = covered.totals.partitions
+                    found["kernels"] = sum(len(p.kernels) for p in covered.partitions)
+                    found["left"] = [f"{n.index} {n.op}" for n in covered.on_cpu][:20]
+                    found["not_recorded"] = delegates[0].device.unrecorded
+                    if covered.totals.not_used:
+                        self.wrong.append(f"model {path.stem}: {covered.totals.not_used}")
+        pairs = zip(outputs["numpy"], outputs["graphs"], strict=True)
+        found["off"] = [difference(a, b) for a, b in pairs]
+        return found
+
+    # -- arrays and streams
+
+    def arrays(self) -> Result:
+        found: Result = {}
+        for name in ("cupy_arrays", "torch_arrays", "users_stream", "asynchronous", "cublas"):
+            try:
+                found[name] = getattr(self, f"_{name}")()
+            except ImportError as e:
+                found[name] = f"not run: {e}"
+            except (Exception, AssertionError) as e:
+                found[name] = f"{type(e).__name__}: {e}"
+                self.wrong.append(f"{name}: {found[name]}")
+        return found
+
+    def _product(self, **options: Any) -> tuple[Interpreter, Any, Any]:
+        """An interpreter of a product of matrices, its input, and the right output."""
+        content, x = peers.OPERATORS["FULLY_CONNECTED small"].model, peers.sample((8, 64))
+        right = Interpreter(model_content=content).run({"x": x})["y"]
+        delegates = [CUDADelegate(**options)]
+        made = Interpreter(model_content=content, delegates=delegates, strict=True)
+        return made, x, right
+
+    def _cupy_arrays(self) -> str:
+        interpreter, x, right = self._product()
+        cupy = cuda_device(self.backend).cupy
+        given = cupy.ndarray(x.shape, x.dtype)
+        given.set(x)
+        for _ in range(3):
+            close(interpreter.run({"x": given}, on_device=True)["y"].get(), right)
+        return "right"
+
+    def _torch_arrays(self) -> str:
+        import torch
+
+        if not torch.cuda.is_available():
+            raise ImportError("torch has no CUDA device")
+        interpreter, x, right = self._product()
+        for _ in range(3):
+            y = interpreter.run({"x": torch.from_numpy(x).cuda()}, on_device=True)["y"]
+            close(torch.from_dlpack(y).cpu().numpy(), right)
+        return "right"
+
+    def _users_stream(self) -> str:
+        cupy = cuda_device(self.backend).cupy
+        stream = cupy.cuda.Stream(non_blocking=True)
+        interpreter, x, right = self._product(stream=stream)
+        for _ in range(3):
+            close(interpreter.run({"x": x})["y"], right)
+        return "right"
+
+    def _asynchronous(self) -> str:
+        interpreter, x, right = self._product()
+        if not hasattr(interpreter, "invoke_async"):
+            raise ImportError("this version has no Interpreter.invoke_async")
+        interpreter.allocate_tensors()
+        interpreter.set_tensor(interpreter.get_input_details()[0]["index"], x)
+        for _ in range(3):
+            interpreter.invoke_async().wait()
+        close(interpreter.get_tensor(interpreter.get_output_details()[0]["index"]), right)
+        return "right"
+
+    def _cublas(self) -> Result:
+        found: Result = {}
+        for name, options, tolerance in (
+            ("float32", {"cublas_from": 0}, 1e-5),
+            ("tf32", {"cublas_from": 0, "tf32": True}, 1e-2),
+        ):
+            interpreter, x, right = self._product(**options)
+            got = interpreter.run({"x": x})["y"]
+            close(got, right, tolerance)
+            found[name] = difference(right, got)
+        return found
+
+    # -- against others
+
+    def operators(self) -> Result:
+        found: Result = {}
+        for name, operator in peers.OPERATORS.items():
+            if self.late:
+                found[name] = OUT_OF_TIME
+                continue
+            entry = found[name] = {"operations": operator.operations, "ms": {}}
+            right = Interpreter(model_content=operator.model).run({"x": operator.x})["y"]
+            ways: dict[str, Callable[[], tuple[Callable[[], object], Any]]] = {
+                "ours": lambda o=operator: peers.ours(o, CUDADelegate(cublas=False)),
+                "ours with cuBLAS": lambda o=operator: peers.ours(o, CUDADelegate(cublas_from=0)),
+                "torch": lambda o=operator: peers.torch(o),
+                "onnxruntime": lambda o=operator: peers.onnxruntime(o),
+            }
+            for way, make in ways.items():
+                try:
+                    call, result = make()
+                    entry["ms"][way] = milliseconds(timed(call))
+                    entry.setdefault("off", {})[way] = difference(right, result())
+                except ImportError as e:
+                    entry["ms"][way] = f"not run: {e}"
+                except Exception as e:
+                    entry["ms"][way] = f"{type(e).__name__}: {e}"[:300]
+                    if way.startswith("ours"):
+                        self.wrong.append(f"{name}, {way}: {entry['ms'][way]}")
+        return found
+
+
+def timed(call: Callable[[], object]) -> float:
+    """Median seconds of a call, after two to warm up; at most a second of it."""
+    for _ in range(2):
+        call()
+    taken: list[float] = []
+    end = time.perf_counter() + TIMING_SECONDS
+    while len(taken) < ROUNDS and (not taken or time.perf_counter() < end):
+        begin = time.perf_counter()
+        call()
+        taken.append(time.perf_counter() - begin)
+    return median(taken)
+
+
+def milliseconds(seconds: float) -> float:
+    return round(seconds * 1e3, 4)
+
+
+def values(tensor: Result, seed: int) -> Any:
+    """Something for an input to hold: small whole numbers, which indices can be, too."""
+    rng = np.random.default_rng(seed)
+    dtype = np.dtype(tensor["dtype"])
+    if dtype.kind == "f":
+        return rng.standard_normal(tensor["shape"]).astype(dtype)
+    return rng.integers(0, 2 if dtype.kind == "b" else 100, tensor["shape"]).astype(dtype)
+
+
+def difference(want: Any, got: Any) -> Result:
+    """Greatest difference, relative to the greatest value, and in steps for integers."""
+    if want.dtype.kind not in "iufb" or not want.size:
+        return {"relative": 0.0 if np.array_equal(want, got) else 1.0}
+    a, b = want.astype(np.float64), got.astype(np.float64)
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    off = float(np.abs(np.where(same, 0.0, a - b)).max())
+    top = float(np.abs(a[np.isfinite(a)]).max(initial=0.0)) or 1.0
+    found = {"relative": off / top}
+    return found if want.dtype.kind == "f" else {**found, "steps": off}
+
+
+def close(got: Any, want: Any, tolerance: float = 1e-5) -> None:
+    np.testing.assert_allclose(got, want, rtol=0, atol=tolerance * np.abs(want).max())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    assert __doc__ is not None
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--out", type=Path, default=Path("gpu_check.json"))
+    parser.add_argument("--models", type=Path, default=ROOT.parent / "shared" / "models")
+    parser.add_argument("--seconds", type=float, default=290.0)
+    parser.add_argument("--only", default="", help="cases and models whose names begin so")
+    parser.add_argument("--standin", action="store_true")
+    options = parser.parse_args(arguments)
+    check = Check(options.models, options.seconds, options.standin, options.only)
+    report = check.run()
+    options.out.write_text(json.dumps(report, indent=1))
+    print(f"{report['environment']['device']}: {report['cases'].get('counts')}")
+    print(f"{len(check.wrong)} things are wrong; all is in {options.out}")
+    for text in check.wrong[:20]:
+        print("  ", text[:200])
+    return bool(check.wrong)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
