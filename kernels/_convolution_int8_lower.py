@@ -78,10 +78,8 @@ def convolution(
     first = np.minimum(np.arange(vectors) * LANES, max(units - LANES, 0))
     rows = first[:, None] + np.arange(LANES)
     packed = np.zeros((blocks * tile.vectors, LANES, steps * each), np.int8)
-    flat = data.weights.reshape(units, seen)
-    packed[:vectors, :, :seen] = np.where(
-        (rows < units)[..., None], flat[np.minimum(rows, units - 1)], 0
-    )
+    own = data.weights.reshape(units, seen)[np.minimum(rows, units - 1)]
+    packed[:vectors, :, :seen] = np.where((rows < units)[..., None], own, 0)
     packed = packed.reshape(blocks, tile.vectors, LANES, steps, -1).transpose(0, 3, 1, 2, 4)
     stored = np.ascontiguousarray(packed)
     requantise = requantised(data.scaling, data.bound, 2)
@@ -89,7 +87,7 @@ def convolution(
     tiles = ceil(pixels / tile.width)
     bands = min(tiles, wanted)
     share = ceil(blocks / max(1, wanted // bands))
-    in_place = window.pointwise and window.stride == (1, 1) and x.dtype is DType.UINT8
+    flat = window.pointwise and window.stride == (1, 1) and seen == steps * each
     band = ceil(tiles / bands) * tile.width
     defines: dict[str, object] = {
         **window_macros(window),
@@ -111,7 +109,8 @@ def convolution(
         "PADDING": data.padding,
         "FLIP": data.flip,
         "SUM_FACTOR": -data.moved,
-        "IN_PLACE": int(in_place and (seen % 4 == 0 or not capability.dot4)),
+        "IN_PLACE": int(flat and not data.flip),
+        "FLAT": int(flat and data.flip != 0),
         "EACH_ROW(F)": " ".join(f"F({m})" for m in range(tile.width)),
         "EACH_VECTOR(F, m)": " ".join(f"F(m, {j})" for j in range(tile.vectors)),
     }

@@ -31,14 +31,20 @@ DEVICE VEC(i32, 16) clamp_16(VEC(i32, 16) v, i32 low, i32 high)
 /* n bytes, each with the bits of `flip` turned */
 DEVICE void copy_bytes(u8* to, CONST_ARG u8* from, i32 n, i32 flip)
 {
+    i32 i = 0;
+    if (n % 4 == 0) {
+        const VEC(i32, 16) turned = VSPLAT(i32, 16, flip * 0x01010101u);
+        for (; i + 64 <= n; i += 64)
+            VSTORE(16, VLOAD(16, (CONST_ARG i32*)(from + i)) ^ turned, (i32*)(to + i));
+    }
     const VEC(u8, 16) turned = VSPLAT(u8, 16, flip);
-    if (n < 16) {
-        for (i32 i = 0; i < n; i++)
-            to[i] = from[i] ^ flip;
+    for (; i + 16 <= n; i += 16)
+        VSTORE(16, VLOAD(16, from + i) ^ turned, to + i);
+    if (i < n && n > 16) {
+        i = n - 16;
+        VSTORE(16, VLOAD(16, from + i) ^ turned, to + i);
         return;
     }
-    for (i32 i = 0; i + 16 <= n; i += 16)
-        VSTORE(16, VLOAD(16, from + i) ^ turned, to + i);
-    if (n % 16)
-        VSTORE(16, VLOAD(16, from + n - 16) ^ turned, to + n - 16);
+    for (; i < n; i++)
+        to[i] = from[i] ^ flip;
 }
