@@ -12,6 +12,7 @@ from typing import Any
 from ...kernels.device import Capability, Kernel, Map, Source, text
 from ...kernels.types import DType
 from .library import Library
+from .vectors import Value, on_vectors
 
 Strides = tuple[int, ...]
 
@@ -240,6 +241,44 @@ class _Writer:
         lines.append(self.store(out, place, self.last))
         return " ".join(lines)
 
+    def vector_chain(self, first: Bodied, rest: Sequence[Mapped]) -> str | None:
+        """As `chain`, for W neighbours within the last dimension of what `first` stores: from the
+        vector `given_` at `at_`. None where a map is not known to work on vectors of float32.
+        """
+        out = rest[-1].output if rest else first.output
+        operands = [o for m in rest for o in (*m.reads, m.output) if o is not None]
+        floats = all(o.dtype is DType.FLOAT32 for o in (first.output, *operands))
+        if self.capability.kind != "cpu" or not floats or not first.output.shape:
+            return None
+        value, lines = Value("given_", True), []
+        for mapped in rest:
+            if mapped.tables or mapped.step.faults or mapped.step.strides is not None:
+                return None
+            reads = []
+            for i, operand in enumerate(mapped.reads):
+                if operand is None:
+                    reads.append(value)
+                    continue
+                strides, offset = _strides(mapped, i)
+                dims, (kept,) = _collapse(mapped.shape, [strides])
+                along = kept[-1] if kept else 0
+                if along > 1 or (kept and dims[-1] % first.output.shape[-1]):
+                    return None
+                place = f"{self.pointer(operand)} + {_index(mapped.shape, strides, offset, 'at_')}"
+                name = self.fresh()
+                if along:
+                    lines.append(f"const VEC(f32, W) {name} = VLOAD(W, {place});")
+                else:
+                    lines.append(f"const f32 {name} = *({place});")
+                reads.append(Value(name, bool(along)))
+            made = on_vectors(mapped.step.expression, reads)
+            if made is None or not made.vector:
+                return None
+            value = Value(self.fresh(), True)
+            lines.append(f"const VEC(f32, W) {value.text} = {made.text};")
+        lines.append(f"VSTORE(W, {value.text}, {self.pointer(out, written=True)} + at_);")
+        return " ".join(lines)
+
     # -- bodies
 
     def map_body(
@@ -347,6 +386,12 @@ KERNEL void KERNEL_NAME(PARAMETERS)
             f"do {{ const {c_type} given_ = (value); const i32 at_ = (at); "
             f"const {c_type} out_ = {stored}; {lines} }} while (0)"
         )
+        vector = self.vector_chain(first, rest)
+        if vector is not None:
+            macros["STORE_VECTOR(W, at, value)"] = (
+                f"do {{ const VEC(f32, W) given_ = (value); const i32 at_ = (at); {vector} }} "
+                "while (0)"
+            )
         opened = "".join(f"#define {k} {v}\n" for k, v in macros.items())
         body = text(step.file)
         names = [k.partition("(")[0] for k in macros]

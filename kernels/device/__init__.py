@@ -184,7 +184,9 @@ class Kernel:
     exactly once. `defines` are the shapes, tiles and choices, as macros. `FAULT0` … mark the
     `faults`, what the step raises. A body that is `raw` may use `OUT`, a pointer to the output, to
     read what it has written; nothing is evaluated before its stores. In others `OUT` is defined
-    (`#ifdef`) where no map was joined: there they may store vectors of the output's type.
+    (`#ifdef`) where no map was joined: there they may store vectors of the output's type. On CPUs,
+    where all maps that were joined work on vectors of float32, `STORE_VECTOR(W, i, vector)` stores W
+    neighbours, which lie in one row of the output's last dimension.
     """
 
     file: str | Source

@@ -13,8 +13,8 @@
 #define ROW_PRODUCT(m, in, out) const SUMS v##m = VSPLAT(f32, VW, x[c + in]); EACH_VECTOR(PRODUCT, m)
 #define LAST (N / GROUPS % NR) /* channels of the last block, where it is not a whole one */
 #define KEPT(m) (m / TX >= ty - oy && m % TX >= tx - ox)
-#ifdef OUT
-#define SAVE(m, j) VSTORE(VW, FINISH_VECTOR(s##m##_##j), to + j * VW);
+#ifdef STORE_VECTOR
+#define SAVE(m, j) STORE_VECTOR(VW, to + j * VW, FINISH_VECTOR(s##m##_##j));
 #define SAVE_LAST(m, j) \
     if (j * VW + VW <= LAST) \
         SAVE(m, j) \
@@ -22,11 +22,10 @@
         f32 lanes[VW]; \
         VSTORE(VW, FINISH_VECTOR(s##m##_##j), lanes); \
         for (i32 i = 0; i < LAST - j * VW; i++) \
-            to[j * VW + i] = lanes[i]; \
+            STORE(to + j * VW + i, lanes[i]); \
     }
-#define ROW_SAVE(m, in, out) if (KEPT(m)) { GLOBAL f32* to = OUT + at + out; EACH_VECTOR(SAVE, m) }
-#define ROW_SAVE_LAST(m, in, out) \
-    if (KEPT(m)) { GLOBAL f32* to = OUT + at + out; EACH_VECTOR(SAVE_LAST, m) }
+#define ROW_SAVE(m, in, out) if (KEPT(m)) { const i32 to = at + out; EACH_VECTOR(SAVE, m) }
+#define ROW_SAVE_LAST(m, in, out) if (KEPT(m)) { const i32 to = at + out; EACH_VECTOR(SAVE_LAST, m) }
 #else
 #define SPILL(m, j) VSTORE(VW, s##m##_##j, sums + j * VW);
 #define ROW_STORE(m, out, count) \

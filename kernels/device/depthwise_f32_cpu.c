@@ -13,13 +13,13 @@
 #define PRODUCT(t, column, kx) s##t = MAD(v##column, w##kx, s##t);
 #define BLOCKS ((N + VW - 1) / VW)
 #define LAST (N % VW) /* channels of the last block, where it is not a whole one */
-#ifdef OUT
-#define SAVE(t) if (t >= tx - ox) VSTORE(VW, FINISH_VECTOR(s##t), OUT + at + t * N);
+#ifdef STORE_VECTOR
+#define SAVE(t) if (t >= tx - ox) STORE_VECTOR(VW, at + t * N, FINISH_VECTOR(s##t));
 #define SAVE_LAST(t) \
     if (t >= tx - ox) { \
         VSTORE(VW, FINISH_VECTOR(s##t), lanes); \
         for (i32 i = VW - LAST; i < VW; i++) \
-            OUT[at + t * N + i] = lanes[i]; \
+            STORE(at + t * N + i, lanes[i]); \
     }
 #else
 #define SAVE_FROM(t, first) \
