@@ -18,7 +18,7 @@ In the order of calls, for one subgraph:
 3. `Kernel.attach()`: `tensor.array` of the partition's inputs and outputs are set now; the shapes
    are as before. Called again whenever memory was planned anew: arrays may be others then. Failing
    here counts as a failed build.
-4. `Kernel.invoke()`: once in every invoke, in the order of the plan.
+4. `Kernel.invoke()`: once in every invoke, in the order of the plan, as is `attach`.
 5. `Kernel.free()`: once, when its plan is given up (another delegate was added, a partition failed,
    too many shapes were seen, the interpreter is closed).
 
@@ -132,6 +132,16 @@ class Partition:
         return tuple(node.index for node in self.nodes)
 
 
+@dataclass(frozen=True)
+class DeviceTime:
+    """A kernel or a copy on a device; `start` and `end` in ns of the device's clock."""
+
+    name: str
+    kind: str  # "kernel" or "copy"
+    start: int
+    end: int
+
+
 class Kernel:
     """A partition made ready to run."""
 
@@ -157,6 +167,11 @@ class Kernel:
         cannot, and is invoked on another thread instead.
         """
         return None
+
+    def invoke_timed(self) -> Sequence[DeviceTime]:
+        """As `invoke`, while a profile is taken: what the device did, if it has a clock."""
+        self.invoke()
+        return ()
 
     def free(self) -> None:
         """Lets go of what the kernel holds. Nothing, by default."""
