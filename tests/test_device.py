@@ -146,10 +146,13 @@ def _run(backend: str, items: dict[str, Item], found: Results) -> None:
         for number, spec in zip(item.outputs, item.spec.outputs, strict=True):
             outs[number] = np.full(spec.shape, 77).astype(spec.dtype.numpy)
         for i in item.lowered.state:
-            outs[item.inputs[i]] = np.zeros_like(ins[item.inputs[i]])
+            outs[item.inputs[i]] = ins[item.inputs[i]]
     plan = Plan(target(backend), list(items.values()), list(ins), list(outs))
+    first = {n: array.copy() for n, array in ins.items()}
     for _ in range(2):  # what is recorded can be replayed
-        plan.run(ins, outs)
+        for number, array in ins.items():
+            array[...] = first[number]
+        plan.run({k: v.copy() for k, v in ins.items()}, outs)  # variables are changed
     for key, item in items.items():
         found.outputs[key] = [outs[n] for n in item.outputs]
         found.states[key] = {i: outs[item.inputs[i]] for i in item.lowered.state}

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from importlib.resources import files
 from typing import Any
@@ -16,10 +16,11 @@ from ...kernels.device import Capability
 from ...kernels.types import Array
 from ...runtime.delegate import BuildError, Unavailable
 from ..gpu.cache import ProgramCache
-from ..gpu.device import Launch
+from ..gpu.device import Device, Launch
 from .compiler import Compiler
 from .find import device_name, find, library
 from .recording import Call, Recording, Work
+from .trace import EventTrace
 
 Allocator = Callable[[int], Any]
 
@@ -28,7 +29,7 @@ _MOST_THREADS = 1024
 _MOST_BLOCKS = 65535  # along y and z
 
 
-class CUDADevice:
+class CUDADevice(Device):
     """One GPU.
 
     * `device`: a number or a part of a name; see `find`.
@@ -62,7 +63,7 @@ class CUDADevice:
         self._lock = threading.Lock()
         # staging memory that is in use until the stream has passed, and what it is copied to
         self._pending: list[tuple[Any, Array | None]] = []
-        self._modules: list[Any] = []
+        self._local = threading.local()
         try:
             with self._device:
                 self.stream = _stream(cuda, stream)
@@ -124,29 +125,23 @@ class CUDADevice:
         """By way of pinned memory, which the copy reads while this thread goes on."""
         staging, raw = self._staging(array.nbytes)
         raw[:] = array.reshape(-1).view(np.uint8)
-        with self._device:
-            self._runtime.memcpyAsync(
-                buffer.ptr,
-                staging.ptr,
-                array.nbytes,
-                self._runtime.memcpyHostToDevice,
-                self.stream.ptr,
-            )
+        self._copy(buffer.ptr, staging.ptr, array.nbytes, self._runtime.memcpyHostToDevice)
         with self._lock:
             self._pending.append((staging, None))
 
     def download(self, buffer: Any, array: Array) -> None:
         staging, _ = self._staging(array.nbytes)
-        with self._device:
-            self._runtime.memcpyAsync(
-                staging.ptr,
-                buffer.ptr,
-                array.nbytes,
-                self._runtime.memcpyDeviceToHost,
-                self.stream.ptr,
-            )
+        self._copy(staging.ptr, buffer.ptr, array.nbytes, self._runtime.memcpyDeviceToHost)
         with self._lock:
             self._pending.append((staging, array))
+
+    def _copy(self, target: int, source: int, nbytes: int, kind: int) -> None:
+        arguments = target, source, nbytes, kind, self.stream.ptr
+        with self._device:
+            if self.tracing is None:
+                self._runtime.memcpyAsync(*arguments)
+            else:
+                self.tracing.around(partial(self._runtime.memcpyAsync, *arguments))
 
     def _staging(self, nbytes: int) -> tuple[Any, Array]:
         """Pinned memory out of CuPy's pool, and an array of its bytes."""
@@ -186,6 +181,21 @@ class CUDADevice:
             grid, block = blocks(launch.grid, launch.group)
             calls.append((launch.kernel, grid, block, launch.args))
         return Recording(self, calls)
+
+    @property
+    def tracing(self) -> EventTrace | None:
+        """The trace that this thread has open."""
+        found: EventTrace | None = getattr(self._local, "trace", None)
+        return found
+
+    @contextmanager
+    def trace(self) -> Iterator[EventTrace]:
+        with self._device:
+            self._local.trace = made = EventTrace(self.cupy, self.stream)
+        try:
+            yield made
+        finally:
+            self._local.trace = None
 
     def mark(self) -> Any:
         """A CuPy event behind all that was enqueued."""

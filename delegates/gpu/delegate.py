@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ...kernels.api import Node, Registration, Tensor, Unsupported
 from ...kernels.device import Capability, Lowered, sources
 from ...kernels.types import Array
-from ...runtime.delegate import Kernel, Partition
+from ...runtime.delegate import DeviceTime, Kernel, Partition
 from ...runtime.simple_delegate import SimpleDelegate
 from .device import Device
 from .dry import DryDevice
@@ -61,11 +61,24 @@ class PlanKernel(Kernel):
         self._outputs: Mapping[int, Array] = {}
 
     def attach(self) -> None:
-        self._inputs = {t.index: _array(t) for t in self._partition.inputs}
-        self._outputs = {t.index: _array(t) for t in self._leaving}
+        """What another partition of this delegate makes is read where it is; see `runtime.delegate`
+        for who attaches first.
+        """
+        partition = self._partition
+        leaving = {*partition.host_outputs, *(t.index for t in partition.variables)}
+        own = [t for t in partition.inputs if t.index in partition.host_inputs]
+        self._inputs = {t.index: _array(t) for t in own}
+        self._outputs = {t.index: _array(t) for t in self._leaving if t.index in leaving}
+        others = [t.index for t in partition.inputs if t.index not in partition.host_inputs]
+        self._plan.bind(self._inputs, self._outputs, {i: partition.shared[i] for i in others})
+        for t in partition.outputs:
+            partition.shared[t.index] = self._plan.home(t.index)
 
     def invoke(self) -> None:
-        self._plan.run(self._inputs, self._outputs)
+        self._plan.invoke()
+
+    def invoke_timed(self) -> Sequence[DeviceTime]:
+        return self._plan.invoke_timed()
 
 
 def _item(node: Node, lowered: Lowered) -> Item:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -23,8 +24,27 @@ class Launch:
     group: tuple[int, ...] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A kernel or a copy that ran: from when to when, in ns of the device's clock."""
+
+    start: int
+    end: int
+
+
+class Trace(Protocol):
+    """What was enqueued while it was open, timed."""
+
+    def spans(self) -> Sequence[Span]:
+        """In the order in which it was enqueued; to be asked after `synchronise`."""
+        ...
+
+
 class Device(Protocol):
-    """A device. All calls but `download` and `synchronise` may return before the work is done."""
+    """A device. All calls but `download` and `synchronise` may return before the work is done.
+
+    Backends derive from it: the methods with a body are optional.
+    """
 
     capability: Capability
     prelude: str  # text that defines `kernels.device.MACROS` and the types
@@ -49,6 +69,21 @@ class Device(Protocol):
         """What all launches before it left; `array` holds it after `synchronise`."""
         ...
 
+    def wrap(self, array: Array) -> Any | None:
+        """A buffer that is the array's own memory, for devices that share the host's; None: copy.
+
+        Between `lend` and `give_back` it is the device's, else the host's.
+        """
+        return None
+
+    def lend(self, buffers: Sequence[Any]) -> None:
+        """Wrapped arrays to the device, with what the host wrote to them."""
+        return None
+
+    def give_back(self, buffers: Sequence[Any]) -> None:
+        """And to the host, after `synchronise`, with what the launches left."""
+        return None
+
     def build(self, source: str, names: Sequence[str]) -> Mapping[str, Any]:
         """The kernels of a program by name; the prelude is put in front.
 
@@ -59,6 +94,12 @@ class Device(Protocol):
     def record(self, launches: Sequence[Launch]) -> Run:
         """A callable that enqueues all launches in order."""
         ...
+
+    def trace(self) -> AbstractContextManager[Trace] | None:
+        """Times what this thread enqueues while it is open: copies, and each launch. None where the
+        device cannot.
+        """
+        return None
 
     def synchronise(self) -> None:
         """Waits for all that was enqueued."""

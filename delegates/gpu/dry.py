@@ -8,10 +8,10 @@ from typing import Any, NoReturn
 from ...kernels.api import Run
 from ...kernels.device import Capability
 from ...kernels.types import Array
-from .device import Launch
+from .device import Device, Launch
 
 
-class DryDevice:
+class DryDevice(Device):
     """A `Device` that has a capability and nothing else."""
 
     prelude = ""

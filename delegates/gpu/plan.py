@@ -5,27 +5,39 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ...kernels.api import OpError, Run, TensorSpec
-from ...kernels.types import Array, DType
-from ...runtime.delegate import BuildError
-from ...runtime.memory import Block, plan
+from ...kernels.api import OpError, Run
+from ...kernels.types import Array
+from ...runtime.delegate import BuildError, DeviceTime
 from .blame import blame, build
 from .device import Device, Launch
 from .fuse import Fuser, Item
+from .memory import allocate
 from .render import Text, render
 
 _MOST_RECORDINGS = 8
 
 
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Where a tensor lives that is not in the plan's arena: an address that tells it from others,
+    and a buffer; `lent`: the host's memory, which the device has only while it works.
+    """
+
+    address: Hashable
+    buffer: Any
+    lent: bool = False
+
+
 class Plan:
     """The nodes `items`, ready to run.
 
-    `inputs` and `outputs` are the tensors that cross, by number. `run` takes and gives arrays of
-    the host, contiguous and of the tensors' shapes and types.
+    `inputs` and `outputs` are the tensors that cross, by number. `bind` says where they come from
+    and go to; then `invoke` takes no arguments.
     """
 
     def __init__(
@@ -46,31 +58,49 @@ class Plan:
             slots = range(len(self._faults), len(self._faults) + len(fused.faults))
             self._faults += fused.faults
             texts.append(render(fused.first, fused.rest, device.capability, slots))
-        specs = _specs(items, fuser)
-        self._buffers = self._allocate(fuser, specs)
-        self._status: Any = None
-        self._raised = np.zeros(len(self._faults), np.int32)
-        if self._faults:
-            self._status = device.allocate(self._raised.nbytes)
+        memory = allocate(device, items, fuser, set(self._roots.values()))
+        self._buffers = memory.buffers
+        self.arena_bytes, self.constant_bytes = memory.arena_bytes, memory.constant_bytes
+        self._raised = np.zeros(max(len(self._faults), 1), np.int32)
         self.kernels = [
             "+".join(dict.fromkeys(items[i].spec.op for i in fused.items))
             for fused in fuser.kernels
         ]
         # what has no element needs no launch
         todo = [t for t, f in zip(texts, fuser.kernels, strict=True) if math.prod(f.output.shape)]
+        self._launch_names = [
+            name
+            for name, f in zip(self.kernels, fuser.kernels, strict=True)
+            if math.prod(f.output.shape)
+        ]
         built: Mapping[str, Any] = {}
         ours = [t for t in todo if t.call is None]
         if ours:
             try:
-                built = build(device, todo)
+                built = build(device, ours)
             except BuildError as e:
                 if fuse:  # unfused, each kernel is one node's
                     raise
                 raise self._blame(ours, texts, fuser, e) from e
         self._launched = [(t, built[t.name] if t.call is None else t.call) for t in todo]
-        self._given: dict[int, tuple[Hashable, Any]] = {}
+        self._bound: dict[int, Home] = {}  # by root, as are `_given`: these count more
+        self._given: dict[int, Home] = {}
+        self._lent: list[Any] = []
+        self._uploads: list[tuple[int, Array]] = []
+        self._downloads: list[tuple[int, Array]] = []
+        self._status: Any = None
+        if self._faults:
+            self._status = self._place_status()
         self._recorded: OrderedDict[Hashable, Run] = OrderedDict()
-        self._replay = self._record()
+        self._replay: Run | None = None
+
+    def _place_status(self) -> Any:
+        wrapped = self._device.wrap(self._raised)
+        self._status_copied = wrapped is None
+        if wrapped is None:
+            return self._device.allocate(self._raised.nbytes)
+        self._lent.append(wrapped)
+        return wrapped
 
     def _blame(
         self, todo: Sequence[Text], texts: Sequence[Text], fuser: Fuser, error: BuildError
@@ -87,10 +117,11 @@ class Plan:
 
     def _record(self) -> Run:
         """The launches on the buffers that count now; those of buffers seen before are kept."""
-        key = frozenset((root, address) for root, (address, _) in self._given.items())
+        homes = self._bound | self._given
+        key = frozenset((root, home.address) for root, home in homes.items())
         found = self._recorded.pop(key, None)
         if found is None:
-            buffers = self._buffers | {root: buffer for root, (_, buffer) in self._given.items()}
+            buffers = {**self._buffers, **{root: home.buffer for root, home in homes.items()}}
             found = self._device.record([self._launch(t, k, buffers) for t, k in self._launched])
         self._recorded[key] = found
         if len(self._recorded) > _MOST_RECORDINGS:
@@ -103,63 +134,68 @@ class Plan:
             args.append(self._status)
         return Launch(kernel, tuple(args), text.grid, text.group)
 
-    def _allocate(self, fuser: Fuser, specs: Mapping[int, tuple[int, DType]]) -> dict[int, Any]:
-        """Buffers of tensors, parts of one arena, and of constants, parts of one block."""
-        device, unit = self._device, max(self._device.alignment, 64)
-        first: dict[int, int] = {}
-        last: dict[int, int] = {}
-        end = len(fuser.kernels)
-        for root in self._roots.values():
-            if root not in fuser.constants:
-                first[root], last[root] = -1, end
-        for at, fused in enumerate(fuser.kernels):
-            for key in (fused.output.key, *(o.key for o in fused.reads)):
-                if key in fuser.constants:
-                    continue
-                first.setdefault(key, at)
-                last[key] = max(last.get(key, at), at)
-        blocks = {}
-        for key in first:
-            size, dtype = specs[key]
-            nbytes = max(size * dtype.numpy.itemsize, 1)
-            blocks[key] = Block(-(-nbytes // unit) * unit, first[key], last[key])
-        self.arena_bytes = plan(list(blocks.values())) if blocks else 0
-        buffers: dict[int, Any] = {}
-        if blocks:
-            arena = device.allocate(self.arena_bytes)
-            for key, block in blocks.items():
-                buffers[key] = device.view(arena, block.offset, block.size)
-        buffers.update(self._upload(fuser.constants, unit))
-        return buffers
+    # -- where tensors are
 
-    def _upload(self, constants: Mapping[int, Array], unit: int) -> dict[int, Any]:
-        """All constants in one buffer, copied once."""
-        offsets, top = {}, 0
-        for key, array in constants.items():
-            offsets[key] = top
-            top += -(-max(array.nbytes, 1) // unit) * unit
-        self.constant_bytes = top
-        if not top:
-            return {}
-        packed = np.zeros(top, np.uint8)
-        for key, array in constants.items():
-            raw = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-            packed[offsets[key] : offsets[key] + raw.size] = raw
-        buffer = self._device.allocate(top)
-        self._device.upload(buffer, packed)
-        self._device.synchronise()
-        return {
-            key: self._device.view(buffer, offsets[key], max(array.nbytes, 1))
-            for key, array in constants.items()
-        }
+    def bind(
+        self,
+        inputs: Mapping[int, Array],
+        outputs: Mapping[int, Array],
+        shared: Mapping[int, Home] | None = None,
+    ) -> None:
+        """From now on inputs and outputs are these arrays of the host, contiguous and of the
+        tensors' shapes and types, and `shared` inputs those of other plans.
+
+        Arrays that the device can use in place are; the others are copied.
+        """
+        homes = {self._roots[key]: home for key, home in (shared or {}).items()}
+        uploads, downloads = [], []
+        arrays: dict[int, Array] = {}
+        for key, array in inputs.items():
+            home = self._wrap(array)
+            if home is not None:
+                homes[self._roots[key]] = home
+                arrays[self._roots[key]] = array
+            elif array.size:
+                uploads.append((key, array))
+        for key, array in outputs.items():
+            root = self._roots[key]
+            if arrays.get(root) is array:  # a variable, changed in place
+                continue
+            # of two outputs that are one tensor, the second is copied
+            home = self._wrap(array) if root not in homes else None
+            if home is not None:
+                homes[root] = home
+            elif array.size:
+                downloads.append((key, array))
+        self._bound, self._uploads, self._downloads = homes, uploads, downloads
+        self._lent = [home.buffer for home in homes.values() if home.lent]
+        if self._status is not None and not self._status_copied:
+            self._lent.append(self._status)
+        self._replay = None
+
+    def _wrap(self, array: Array) -> Home | None:
+        buffer = self._device.wrap(array) if array.size else None
+        if buffer is None:
+            return None
+        return Home((array.ctypes.data, array.nbytes), buffer, lent=True)
 
     def place(self, given: Mapping[int, tuple[Hashable, Any]]) -> None:
         """From the next `enqueue` on, these inputs and outputs live in buffers that the user has
         given, each with its address, and no others do."""
-        placed = {self._roots[key]: buffer for key, buffer in given.items()}
-        if {r: a for r, (a, _) in placed.items()} != {r: a for r, (a, _) in self._given.items()}:
-            self._given = placed
-            self._replay = self._record()
+        homes = {self._roots[key]: Home(*buffer) for key, buffer in given.items()}
+        if {r: h.address for r, h in homes.items()} != {
+            r: h.address for r, h in self._given.items()
+        }:
+            self._given = homes
+            self._replay = None
+
+    def home(self, key: int) -> Home:
+        """Where output `key` is, for other plans to read."""
+        root = self._roots[key]
+        buffer = self._buffers.get(root)
+        return self._bound.get(root) or Home((id(self), root), buffer)
+
+    # -- running
 
     def upload(self, key: int, array: Array) -> None:
         """Fills input `key`; `array` must stay until `synchronise`."""
@@ -169,47 +205,67 @@ class Plan:
     def download(self, key: int, array: Array) -> None:
         """Output `key` into `array`, which holds it after `synchronise`."""
         if array.size:
-            self._device.download(self._buffers[self._roots[key]], array)
+            root = self._roots[key]
+            home = self._bound.get(root)
+            self._device.download(self._buffers[root] if home is None else home.buffer, array)
 
     def enqueue(self) -> None:
         """All launches; faults of the values show in `synchronise`."""
-        if self._status is not None:
-            self._raised[:] = 0
+        if self._replay is None:
+            self._replay = self._record()
+        if self._status is None:
+            self._replay()
+            return
+        if self._status_copied:
             self._device.upload(self._status, self._raised)
         self._replay()
-        if self._status is not None:
+        if self._status_copied:
             self._device.download(self._status, self._raised)
 
     def synchronise(self) -> None:
         """Waits. OpError where a value is not to be had: an index out of range, a divisor 0."""
         self._device.synchronise()
-        if self._raised.any():
+        if self._status is not None and self._raised.any():
             text, item = self._faults[int(np.flatnonzero(self._raised)[0])]
+            self._raised[:] = 0
             node = self._nodes[item]
             raise OpError(f"{text} (node {node.index}, {node.op})")
 
-    def run(self, inputs: Mapping[int, Array], outputs: Mapping[int, Array]) -> None:
-        for key, array in inputs.items():
+    def invoke(self) -> None:
+        if self._lent:
+            self._device.lend(self._lent)
+        for key, array in self._uploads:
             self.upload(key, array)
         self.enqueue()
-        for key, array in outputs.items():
+        for key, array in self._downloads:
             self.download(key, array)
+        if self._lent:
+            self._device.give_back(self._lent)
         self.synchronise()
 
+    def invoke_timed(self) -> list[DeviceTime]:
+        """As `invoke`: the times of all copies and kernels, none where the device has no clock."""
+        trace = self._device.trace()
+        if trace is None:
+            self.invoke()
+            return []
+        with trace as open_trace:
+            self.invoke()
+        copied = self._status is not None and self._status_copied
+        names = [
+            *(("to the device", "copy") for _ in self._uploads),
+            *[("to the device", "copy")] * copied,
+            *((name, "kernel") for name in self._launch_names),
+            *[("to the host", "copy")] * copied,
+            *(("to the host", "copy") for _ in self._downloads),
+        ]
+        spans = open_trace.spans()
+        return [
+            DeviceTime(name, kind, span.start, span.end)
+            for (name, kind), span in zip(names, spans, strict=True)
+        ]
 
-def _specs(items: Sequence[Item], fuser: Fuser) -> dict[int, tuple[int, DType]]:
-    """Size and type of every tensor."""
-    found: dict[int, tuple[int, DType]] = {}
-
-    def note(key: int, spec: TensorSpec | None) -> None:
-        if spec is not None:
-            found.setdefault(key, (spec.size, spec.dtype))
-
-    for item in items:
-        for keys, tensors in ((item.inputs, item.spec.inputs), (item.outputs, item.spec.outputs)):
-            for key, spec in zip(keys, tensors, strict=True):
-                note(key, spec)
-    for fused in fuser.kernels:
-        for operand in (fused.output, *fused.reads):
-            found.setdefault(operand.key, (math.prod(operand.shape), operand.dtype))
-    return found
+    def run(self, inputs: Mapping[int, Array], outputs: Mapping[int, Array]) -> None:
+        """`bind` and `invoke`."""
+        self.bind(inputs, outputs)
+        self.invoke()

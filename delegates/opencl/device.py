@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
@@ -14,8 +16,9 @@ from ...kernels.device import Capability
 from ...kernels.types import Array
 from ...runtime.delegate import BuildError, Unavailable
 from ..gpu.cache import ProgramCache
-from ..gpu.device import Launch
+from ..gpu.device import Device, Launch, Span
 from .find import library
+from .sharing import HostMemory, Mapped
 
 # a driver can be there and its compiler not know the CPU
 _TRIVIAL = "kernel void k(global int* p) { *p = 1; }"
@@ -27,21 +30,23 @@ _DOT4_ASSEMBLER = """kernel void k(global int16* p, int a)
 { int16 c = *p; __asm__("vpdpbusd %2, %1, %0" : "+v"(c) : "v"((int16)(a)), "v"(*p)); *p = c; }"""
 
 
-class OpenCLDevice:
+class OpenCLDevice(Device):
     """One OpenCL device, with a context and an in-order queue."""
 
     def __init__(self, device: Any, cache: ProgramCache | None = None) -> None:
         """`device`: a `pyopencl.Device`. Unavailable where its compiler does not work."""
-        self._cl = cl = library()
+        self.library = cl = library()
         self.device = device
         self.cache = cache if cache is not None else ProgramCache()
         self._context = cl.Context([self.device])
-        self._queue = cl.CommandQueue(self._context)
+        self.queue = cl.CommandQueue(self._context)
+        self._traces = threading.local()
         self.alignment = max(self.device.mem_base_addr_align // 8, 64)
         fault = self._fault(_TRIVIAL)
         if fault:
             raise Unavailable(f"{self.name} does not build even an empty kernel: {fault}")
         self.prelude = files(__package__).joinpath("prelude.h").read_text("utf-8")
+        self.host = HostMemory(device, self._context)
         dot4 = self._dot4()
         self.capability = self._read_capability(bool(dot4))
         # an a * b + c may be contracted; never fast-relaxed-math, with which x != x is false
@@ -56,7 +61,7 @@ class OpenCLDevice:
 
     def _dot4(self) -> list[str]:
         """Options for the compiler with which `DOT4_U8I8` is there; none where it is not."""
-        if not self.device.type & self._cl.device_type.CPU:
+        if not self.device.type & self.library.device_type.CPU:
             return []
         if not self._fault(_DOT4):
             return ["-DHAS_DOT4"]
@@ -65,7 +70,7 @@ class OpenCLDevice:
         return []
 
     def _read_capability(self, dot4: bool) -> Capability:
-        d, cl = self.device, self._cl
+        d, cl = self.device, self.library
         cpu = bool(d.type & cl.device_type.CPU)
         extensions = d.extensions.split()
         return Capability(
@@ -87,10 +92,10 @@ class OpenCLDevice:
         if known is None:
             try:
                 with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", self._cl.CompilerWarning)
-                    self._cl.Program(self._context, source).build(cache_dir=False)
+                    warnings.simplefilter("ignore", self.library.CompilerWarning)
+                    self.library.Program(self._context, source).build(cache_dir=False)
                 known = b""
-            except self._cl.Error as e:
+            except self.library.Error as e:
                 known = _log(e).encode()
             self.cache.put(parts, known)
         return known.decode()
@@ -99,13 +104,20 @@ class OpenCLDevice:
         """What a built program depends on beside its text and options."""
         d = self.device
         p = d.platform
-        versions = (p.name, p.version, d.name, d.version, d.driver_version, self._cl.VERSION_TEXT)
+        versions = (
+            p.name,
+            p.version,
+            d.name,
+            d.version,
+            d.driver_version,
+            self.library.VERSION_TEXT,
+        )
         return [*versions, str(d.vendor_id)]
 
     # -- memory
 
     def allocate(self, nbytes: int) -> Any:
-        cl = self._cl
+        cl = self.library
         try:
             return cl.Buffer(self._context, cl.mem_flags.READ_WRITE, nbytes)
         except (cl.MemoryError, cl.LogicError) as e:
@@ -115,19 +127,35 @@ class OpenCLDevice:
         return buffer.get_sub_region(offset, nbytes)
 
     def upload(self, buffer: Any, array: Array) -> None:
-        self._cl.enqueue_copy(self._queue, buffer, array, is_blocking=False)
+        self._copy(buffer, array)
 
     def download(self, buffer: Any, array: Array) -> None:
-        self._cl.enqueue_copy(self._queue, array, buffer, is_blocking=False)
+        self._copy(array, _memory(buffer))
+
+    def _copy(self, target: Any, source: Any) -> None:
+        trace = self.open_trace
+        queue = self.queue if trace is None else trace.queue
+        event = self.library.enqueue_copy(queue, target, source, is_blocking=False)
+        if trace is not None:
+            trace.events.append(event)
+
+    def wrap(self, array: Array) -> Any | None:
+        return self.host.wrap(array, self.queue)
+
+    def lend(self, buffers: Sequence[Any]) -> None:
+        self.host.lend(buffers, self.queue)
+
+    def give_back(self, buffers: Sequence[Any]) -> None:
+        self.host.give_back(buffers, self.queue)
 
     # -- programs
 
     def build(self, source: str, names: Sequence[str]) -> Mapping[str, Any]:
         program = self._program(f"{self.prelude}\n{source}")
-        return {name: partial(self._cl.Kernel, program, name) for name in names}
+        return {name: partial(self.library.Kernel, program, name) for name in names}
 
     def _program(self, source: str) -> Any:
-        cl = self._cl
+        cl = self.library
         parts = [source, *self._options, *self._key()]
         binary = self.cache.get(parts)
         if binary is not None:
@@ -152,25 +180,74 @@ class OpenCLDevice:
     # -- running
 
     def record(self, launches: Sequence[Launch]) -> Run:
-        """A flat list of calls: arguments are set now, once, on a kernel object for each launch."""
-        calls = []
-        enqueue, queue = self._cl.enqueue_nd_range_kernel, self._queue
-        for launch in launches:
-            kernel = launch.kernel()
-            kernel.set_args(*launch.args)
-            group = launch.group
-            if group is None and self.capability.kind == "cpu":
-                group = (1,) * len(launch.grid)
-            calls.append(partial(enqueue, queue, kernel, launch.grid, group))
-
-        def replay() -> None:
-            for call in calls:
-                call()
-
-        return replay
+        return Recording(self, launches)
 
     def synchronise(self) -> None:
-        self._queue.finish()
+        trace = self.open_trace
+        (self.queue if trace is None else trace.queue).finish()
+
+    # -- times
+
+    @property
+    def open_trace(self) -> OpenCLTrace | None:
+        return getattr(self._traces, "open", None)
+
+    @contextmanager
+    def trace(self) -> Iterator[OpenCLTrace]:
+        """What this thread enqueues goes to a queue of its own, which keeps times."""
+        self.queue.finish()
+        timed = self.library.command_queue_properties.PROFILING_ENABLE
+        made = OpenCLTrace(self.library.CommandQueue(self._context, properties=timed))
+        self._traces.open = made
+        try:
+            yield made
+        finally:
+            self._traces.open = None
+            made.queue.finish()
+
+
+class Recording:
+    """Enqueues launches each time it is called; their arguments are set once, each on a kernel
+    object of its own.
+    """
+
+    def __init__(self, device: OpenCLDevice, launches: Sequence[Launch]) -> None:
+        self._device = device
+        self._arguments = [launch.args for launch in launches]  # OpenCL does not keep them alive
+        self._launches = []
+        for launch in launches:
+            kernel = launch.kernel()
+            kernel.set_args(*map(_memory, launch.args))
+            group = launch.group
+            if group is None and device.capability.kind == "cpu":
+                group = (1,) * len(launch.grid)
+            self._launches.append((kernel, launch.grid, group))
+        self._enqueue = device.library.enqueue_nd_range_kernel
+        self._calls = [partial(self._enqueue, device.queue, *each) for each in self._launches]
+
+    def __call__(self) -> None:
+        trace = self._device.open_trace
+        if trace is None:
+            for call in self._calls:
+                call()
+        else:
+            trace.events += [self._enqueue(trace.queue, *each) for each in self._launches]
+
+
+class OpenCLTrace:
+    """The events of what was enqueued while it was open."""
+
+    def __init__(self, queue: Any) -> None:
+        self.queue = queue
+        self.events: list[Any] = []
+
+    def spans(self) -> list[Span]:
+        return [Span(e.profile.start, e.profile.end) for e in self.events]
+
+
+def _memory(buffer: Any) -> Any:
+    """What PyOpenCL takes for an argument."""
+    return buffer.buffer if isinstance(buffer, Mapped) else buffer
 
 
 @cache

@@ -1,0 +1,106 @@
+"""A partition's memory on the device: one arena for its tensors, one block for its constants."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...kernels.api import TensorSpec
+from ...kernels.types import Array, DType
+from ...runtime.memory import Block, plan
+from .device import Device
+from .fuse import Fuser, Item
+
+
+@dataclass(frozen=True)
+class Memory:
+    """`buffers`: parts of the arena and of the block of constants, by tensor."""
+
+    buffers: Mapping[int, Any]
+    arena_bytes: int
+    constant_bytes: int
+
+
+def allocate(
+    device: Device, items: Sequence[Item], fuser: Fuser, crossing: Collection[int]
+) -> Memory:
+    """Tensors that are never needed at once share memory; those that cross are always there."""
+    unit = max(device.alignment, 64)
+    tensors, arena_bytes = _arena(device, _specs(items, fuser), fuser, crossing, unit)
+    constants, constant_bytes = _upload(device, fuser.constants, unit)
+    return Memory({**tensors, **constants}, arena_bytes, constant_bytes)
+
+
+def _arena(
+    device: Device,
+    specs: Mapping[int, tuple[int, DType]],
+    fuser: Fuser,
+    crossing: Collection[int],
+    unit: int,
+) -> tuple[dict[int, Any], int]:
+    first: dict[int, int] = {}
+    last: dict[int, int] = {}
+    for root in crossing:
+        if root not in fuser.constants:
+            first[root], last[root] = -1, len(fuser.kernels)
+    for at, fused in enumerate(fuser.kernels):
+        for key in (fused.output.key, *(o.key for o in fused.reads)):
+            if key in fuser.constants:
+                continue
+            first.setdefault(key, at)
+            last[key] = max(last.get(key, at), at)
+    blocks = {}
+    for key in first:
+        size, dtype = specs[key]
+        nbytes = max(size * dtype.numpy.itemsize, 1)
+        blocks[key] = Block(-(-nbytes // unit) * unit, first[key], last[key])
+    if not blocks:
+        return {}, 0
+    top = plan(list(blocks.values()))
+    arena = device.allocate(top)
+    return {k: device.view(arena, b.offset, b.size) for k, b in blocks.items()}, top
+
+
+def _upload(
+    device: Device, constants: Mapping[int, Array], unit: int
+) -> tuple[dict[int, Any], int]:
+    """All constants in one buffer, copied once."""
+    offsets, top = {}, 0
+    for key, array in constants.items():
+        offsets[key] = top
+        top += -(-max(array.nbytes, 1) // unit) * unit
+    if not top:
+        return {}, 0
+    packed = np.zeros(top, np.uint8)
+    for key, array in constants.items():
+        raw = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        packed[offsets[key] : offsets[key] + raw.size] = raw
+    buffer = device.allocate(top)
+    device.upload(buffer, packed)
+    device.synchronise()
+    return {
+        key: device.view(buffer, offsets[key], max(array.nbytes, 1))
+        for key, array in constants.items()
+    }, top
+
+
+def _specs(items: Sequence[Item], fuser: Fuser) -> dict[int, tuple[int, DType]]:
+    """Size and type of every tensor."""
+    found: dict[int, tuple[int, DType]] = {}
+
+    def note(key: int, spec: TensorSpec | None) -> None:
+        if spec is not None:
+            found.setdefault(key, (spec.size, spec.dtype))
+
+    for item in items:
+        for keys, tensors in ((item.inputs, item.spec.inputs), (item.outputs, item.spec.outputs)):
+            for key, spec in zip(keys, tensors, strict=True):
+                note(key, spec)
+    for fused in fuser.kernels:
+        for operand in (fused.output, *fused.reads):
+            found.setdefault(operand.key, (math.prod(operand.shape), operand.dtype))
+    return found
