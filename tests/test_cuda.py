@@ -240,6 +240,24 @@ def test_two_interpreters_on_two_threads(delegate: CUDADelegate) -> None:
     assert not wrong
 
 
+def test_times(delegate: CUDADelegate, cupy: Any) -> None:
+    """Copies and launches, each with its span, in order; graphs are left aside meanwhile."""
+    made = delegate.device
+    text = "KERNEL void k(GLOBAL i32* RESTRICT p) { IN_GRID(5, 1, 1) p[GID0] = p[GID0] * 2; }"
+    kernel, buffer, got = made.build(text, ["k"])["k"], made.allocate(20), np.zeros(5, np.int32)
+    run = made.record([Launch(kernel, (buffer,), (5,))] * 3)
+    for _ in range(2):
+        with made.trace() as trace:
+            made.upload(buffer, np.arange(5, dtype=np.int32))
+            run()
+            made.download(buffer, got)
+        made.synchronise()
+        np.testing.assert_array_equal(got, [0, 8, 16, 24, 32])
+        times = [t for span in trace.spans() for t in (span.start, span.end)]
+        assert len(times) == 10 and times == sorted(times)
+    assert cupy.machine.graphs == 0
+
+
 # -- devices
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .device import CUDADevice
+    from .trace import EventTrace
 
 # kernel, grid, block, arguments
 Call = tuple[Any, tuple[int, int, int], tuple[int, int, int], tuple[Any, ...]]
@@ -37,8 +39,14 @@ class Recording:
 
     def __call__(self) -> None:
         with self._device.current():
+            trace = self._device.tracing
             for part in self._parts:
-                part()
+                if trace is None:
+                    part()
+                elif isinstance(part, _Kernels):
+                    part.traced(trace)
+                else:
+                    trace.around(part)
 
 
 class _Kernels:
@@ -69,6 +77,12 @@ class _Kernels:
         stream = self._device.stream
         for kernel, grid, block, args in self._calls:
             kernel(grid, block, args, stream=stream)
+
+    def traced(self, trace: EventTrace) -> None:
+        """One by one, each timed."""
+        stream = self._device.stream
+        for kernel, grid, block, args in self._calls:
+            trace.around(partial(kernel, grid, block, args, stream=stream))
 
     def _captured(self) -> Any:
         """The graph, or None where it cannot be had."""

@@ -44,6 +44,7 @@ def make(opencl: OpenCLDevice, devices: int = 2, capability: str = "90") -> Any:
         Stream=stream,
         ExternalStream=external,
         Event=of(memory.Event),
+        get_elapsed_time=memory.elapsed,
         get_current_stream=lambda: stream(queue=machine.current_queue),
         Module=of(kernels.Module),
         cublas=Cublas(machine),

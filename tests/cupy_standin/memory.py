@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import time
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -158,11 +159,16 @@ class Event:
     def __init__(self, block: bool = False, disable_timing: bool = False) -> None:
         self._queue: Queue | None = None
         self._upto = 0
+        self.time = 0
 
     def record(self, stream: Any = None) -> None:
         queue: Queue = self.machine.current_queue if stream is None else stream.queue
         queue.must_not_capture("an event of the stand-in")
+        queue.put(self._stamp)
         self._queue, self._upto = queue, queue.done + len(queue.work)
+
+    def _stamp(self) -> None:
+        self.time = time.perf_counter_ns()
 
     def synchronize(self) -> None:
         if self._queue is not None:
@@ -171,6 +177,13 @@ class Event:
     @property
     def done(self) -> bool:
         return self._queue is None or self._queue.done >= self._upto
+
+
+def elapsed(start: Event, end: Event) -> float:
+    """`get_elapsed_time`: milliseconds; both have to be done."""
+    if not start.time or not end.time:
+        raise CUDARuntimeError("cudaErrorNotReady", "device not ready")
+    return (end.time - start.time) / 1e6
 
 
 class Graph:
