@@ -8,18 +8,20 @@ import sys
 import tempfile
 import weakref
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ..kernels.api import Registration
 from ..runtime.capi.binary import check_library, exported_functions
+from ..runtime.registerers import NAMED_REGISTERERS
 from ..runtime.resolver import MutableOpResolver
-from ..runtime.settings import NAMED_REGISTERERS
+from ._classic import classic_operator, registering
 from ._errors import ABI_SYMBOL, ENTRY, OpLibraryError, no_entry
 from ._operator import COperator, OperatorStruct, entry_point
 from ._table import ABI, HOST
 
-__all__ = ["OpLibrary", "OpLibraryError", "load_op_library"]
+__all__ = ["OpLibrary", "OpLibraryError", "load_op_library", "registration_at"]
 
 _ROOM = 1024  # operators in one library
 _WHY_ROOM = 512
@@ -64,9 +66,15 @@ class OpLibrary(Mapping[str, Registration]):
 def load_op_library(
     library: str | os.PathLike[str] | bytes | bytearray | memoryview,
     *,
+    functions: Mapping[str, str] | None = None,
     private_file: bool = False,
 ) -> OpLibrary:
-    """Loads a shared library of custom ops that was built with `litedelegate/tflite_custom_op.h`.
+    """Loads a shared library of custom ops: one that was built with
+    `litedelegate/tflite_custom_op.h`, or a classic one with functions `TfLiteRegistration*
+    Register_X()`, over TensorFlow Lite's own structs.
+
+    Of a classic library all functions of such a name are called; `functions` names them instead,
+    {"name of the op": "name of the function"}, and can name more of a library of the other kind.
 
     `library` is a path, or the library's bytes. Bytes are loaded from memory and reach no disk: on
     Linux alone. Elsewhere `private_file=True` lets them into a file that only this user can read,
@@ -75,7 +83,7 @@ def load_op_library(
     """
     if isinstance(library, bytes | bytearray | memoryview):
         data, what = bytes(library), f"the library of {len(library)} bytes"
-        _check(data, what)
+        classic = _check(data, what, functions)
         loaded = _from_memory(data, what, private_file)
     else:
         path = os.path.abspath(os.fspath(library))
@@ -84,19 +92,66 @@ def load_op_library(
             data = Path(path).read_bytes()
         except OSError as e:
             raise OpLibraryError(f"{path} cannot be read: {e.strerror or e}") from e
-        _check(data, what)
+        classic = _check(data, what, functions)
         loaded = _Loaded(path, what)
-    made = OpLibrary(what, _operators(loaded))
-    for name in made:
-        NAMED_REGISTERERS[name] = made
+    ops = {} if classic is not None and not _has_entry(loaded) else _operators(loaded)
+    for name, symbol in (classic or {}).items():
+        op = _classic(loaded, name, symbol, given=functions is not None)
+        if op.name in ops:
+            raise OpLibraryError(f"{what} has two operators named {op.name!r}")
+        ops[op.name] = op
+    made = OpLibrary(what, ops)
+    for name in (*made, *(classic or {}).values()):
+        NAMED_REGISTERERS.add(name, made)
     return made
 
 
-def _check(data: bytes, what: str) -> None:
+def _check(data: bytes, what: str, functions: Mapping[str, str] | None) -> Mapping[str, str] | None:
+    """The functions of a classic library that are to be called, by the names of their ops; None
+    for a library of the other kind.
+    """
     check_library(data, what, OpLibraryError)
-    names = exported_functions(data)
-    if names is not None and ENTRY not in names:
+    symbols = exported_functions(data)
+    if symbols is None:  # not to be told from the file
+        return functions
+    if functions is not None:
+        missing = sorted(set(functions.values()) - set(symbols))
+        if missing:
+            raise OpLibraryError(f"{what} has no function {', '.join(missing)}")
+        return functions
+    if ENTRY in symbols:
+        return None
+    found = registering(symbols)
+    if not found:
         raise OpLibraryError(no_entry(what))
+    return found
+
+
+def _has_entry(loaded: _Loaded) -> bool:
+    return hasattr(loaded.dll, ENTRY)
+
+
+def _classic(loaded: _Loaded, name: str, symbol: str, *, given: bool) -> Registration:
+    """What a function `TfLiteRegistration* Register_X()` gives; its name counts, if it has one and
+    none is `given`.
+    """
+    try:
+        function = ctypes.CFUNCTYPE(ctypes.c_void_p)((symbol, loaded.dll))
+    except AttributeError as e:
+        raise OpLibraryError(f"{loaded.what} has no function {symbol}") from e
+    made = classic_operator(function(), loaded, loaded.what, name, ours=_has_entry(loaded))
+    found = made.registration()
+    return replace(found, name=name) if given else found
+
+
+def registration_at(address: int, library: object = None) -> Registration:
+    """A `Registration` of a `TfLiteRegistration*` that a program has at hand, to be given to
+    `MutableOpResolver.add_custom`. `library` is kept for as long as the operator can be called.
+    OpLibraryError for one that has no invoke.
+    """
+    return classic_operator(
+        address, library, f"the registration at {address:#x}", "?"
+    ).registration()
 
 
 class _Loaded:

@@ -10,7 +10,7 @@ from ctypes import addressof
 from typing import TYPE_CHECKING, Any
 
 from ..kernels.api import OpError
-from ..kernels.types import Array, DType
+from ..kernels.types import Array
 from .capi.nodes import (
     Functions,
     NodePicture,
@@ -20,6 +20,7 @@ from .capi.nodes import (
 )
 from .capi.numbers import DYNAMIC_KIND, KINDS
 from .capi.picture import Picture, address
+from .capi.run import collect_all, point_all, settles
 from .capi.structs import INIT_FAILED, DelegateParams, OpaqueDelegateParams
 from .delegate import DelegateContext, Kernel, Partition
 from .memory import aligned
@@ -144,8 +145,10 @@ class ExternalKernel(Kernel):
         prepare = self._functions.prepare
         if prepare is None:
             return
-        for t in (*self._inputs, *self._outputs):
+        for t in self._inputs:
             self._picture.show(t.index)
+        for t in self._outputs:
+            self._picture.shut(t.index)
         self._picture.begin(self)
         self._finish("prepare", prepare(self._picture.address, self._node.address))
         for i in self._node.temporaries:
@@ -170,7 +173,7 @@ class ExternalKernel(Kernel):
 
     def attach(self) -> None:
         for t in (*self._inputs, *self._outputs):
-            if not _open(t):
+            if not settles(t):
                 self._picture.point(t.index)
 
     def invoke(self) -> None:
@@ -179,22 +182,12 @@ class ExternalKernel(Kernel):
             t.shape for t in self._inputs
         ]:
             self._prepare()
-        for t in self._inputs:
-            picture.point(t.index)
-        opened = [t.index for t in self._outputs if _open(t)]
-        for t in self._outputs:
-            if not _open(t):
-                picture.point(t.index)
-                continue
-            picture.open(t.index)
-            if t.array_or_none is not None and t.dtype is not DType.STRING:
-                picture.reallocate(t.index, t.shape)
+        point_all(picture, self._inputs, self._outputs)
         handles = dict(self._partition.handles)
         self._mark(handles)
         picture.begin(self, running=True)
         self._finish("invoke", self._functions.invoke(picture.address, self._node.address))
-        for i in opened:
-            picture.collect(i, self)
+        collect_all(picture, self._outputs, self)
         if handles:
             self._settle(handles)
 
@@ -230,11 +223,6 @@ class ExternalKernel(Kernel):
             raise RuntimeError(str(e)) from e
         if text:
             self._context.report(f"{self._delegate.name}: {text}")
-
-
-def _open(t: LiveTensor) -> bool:
-    """Whether C settles its shape, or its strings, in invoke."""
-    return t.is_dynamic or t.dtype is DType.STRING
 
 
 def _live(tensors: Sequence[Any]) -> list[LiveTensor]:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
-from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -15,14 +14,10 @@ from ..kernels.api import Registration
 from .delegate import Delegate
 from .delegation import Rules
 from .graph import Graph
+from .registerers import NAMED_REGISTERERS
 from .resolver import BuiltinOpResolver, ChainedResolver, MutableOpResolver, OpResolver
 
 CustomOps = Mapping[str, Registration | Callable[..., Any]]
-
-# what adds the ops of the shared libraries that are loaded, by the name of each op
-NAMED_REGISTERERS: WeakValueDictionary[str, Callable[[MutableOpResolver], None]] = (
-    WeakValueDictionary()
-)
 
 
 @enum.unique

@@ -253,7 +253,6 @@ class Picture:
             if size:
                 ctypes.memmove(address(t.array), s.data, size)
         self._let_go(index)
-        self._owned.add(index)
 
     def reallocate(self, index: int, shape: Shape) -> None:
         """New memory of C's own, for a dynamic tensor."""
@@ -263,6 +262,22 @@ class Picture:
         self._let_go(index)
         self._owned.add(index)
         s.bytes, s.data = size, memory.block(size)
+
+    def adopt(self, index: int, tensor: Tensor) -> None:
+        """Memory of the runtime's for a tensor that C has added."""
+        assert isinstance(tensor, LiveTensor)
+        self.live[index] = tensor
+
+    def forget(self, index: int) -> None:
+        """C has it again, without memory."""
+        self.live[index] = None
+        self._shown[index] = None
+        self.structs[index].data = None
+
+    def shut(self, index: int) -> None:
+        """An output before prepare: without memory, as the runtime knows it."""
+        self._let_go(index)
+        self.show(index)
 
     def owns(self, index: int) -> bool:
         return index in self._owned

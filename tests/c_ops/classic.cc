@@ -1,0 +1,2 @@
+/* The same as C++, whose functions have longer names. */
+#include "classic.c"
