@@ -75,7 +75,7 @@ class Product:
             self.values, weights.T.astype(kind), self._total, largest, scratch
         )
         self._offset = bias - zero * weights.sum(axis=1, dtype=np.int64)
-        self._q, self._shift = q, shift
+        self.q, self.shift = q, shift
         bound = largest * depth + int(np.abs(self._offset).max(initial=0))
         left = int(shift.max(initial=0))
         self._exact = bound << max(left, 0) < 1 << 22
@@ -88,15 +88,15 @@ class Product:
     def _by_integers(self, y: Array) -> Run:
         def scale() -> None:
             total = self._total.astype(np.int64) + self._offset
-            np.copyto(y, multiply_by_quantized_multiplier(total, self._q, self._shift))
+            np.copyto(y, multiply_by_quantized_multiplier(total, self.q, self.shift))
 
         return scale
 
     def _by_floats(self, y: Array) -> Run:
         """The same: with sums below 2^22 float64 holds every term to its last bit."""
         shape = y.shape
-        left, right = np.maximum(self._shift, 0), np.maximum(-self._shift, 0)
-        factor = np.ldexp(self._q.astype(np.float64), left - 31)
+        left, right = np.maximum(self.shift, 0), np.maximum(-self.shift, 0)
+        factor = np.ldexp(self.q.astype(np.float64), left - 31)
         first = np.broadcast_to(factor, shape).copy()
         constant = np.broadcast_to(factor * self._offset + 0.5, shape).copy()
         second = np.broadcast_to(np.ldexp(1.0, -right), shape).copy()
@@ -128,16 +128,16 @@ class Peephole:
         inputs = [at.peephole[2], at.peephole[1]]
         if not s.cifg:
             inputs.insert(1, at.peephole[0])
-        self._weights = np.zeros((batch, len(inputs), s.cells), np.int64)
+        self.weights = np.zeros((batch, len(inputs), s.cells), np.int64)
         for k, i in enumerate(inputs):
             flat = np.zeros(batch * s.cells, np.int64)
             flat[: batch * width] = np.tile(b.xi(i)[:width], batch)
-            self._weights[:, k] = flat.reshape(batch, s.cells)
+            self.weights[:, k] = flat.reshape(batch, s.cells)
         pairs = [
             quantize_multiplier(float(np.float32(2.0**exponent * b.input(i).scale / float(scale))))
             for i, scale in zip(inputs, gate_scale, strict=False)
         ]
-        self._q, self._shift = (np.array(v, np.int64)[:, None] for v in zip(*pairs, strict=True))
+        self.q, self.shift = (np.array(v, np.int64)[:, None] for v in zip(*pairs, strict=True))
 
     def early(self, z3: Array, c: Array) -> None:
         self._add(z3[:, 1:-1], c, slice(1, None))
@@ -146,8 +146,8 @@ class Peephole:
         self._add(z3[:, :1], c, slice(0, 1))
 
     def _add(self, z: Array, c: Array, which: slice) -> None:
-        product = c[:, None].astype(np.int64) * self._weights[:, which]
-        product = multiply_by_quantized_multiplier(product, self._q[which], self._shift[which])
+        product = c[:, None].astype(np.int64) * self.weights[:, which]
+        product = multiply_by_quantized_multiplier(product, self.q[which], self.shift[which])
         np.clip(z + product, -32768, 32767, out=z)
 
 
@@ -155,20 +155,20 @@ class Norm:
     """Layer normalisation of each gate, in fixed point."""
 
     def __init__(self, b: Binding, at: Layout, order: Sequence[int], cells: int) -> None:
-        self._weights = np.stack([b.xi(at.norm[g]) for g in order]).astype(np.int64)
-        self._bias = np.stack([b.xi(at.bias[g]) for g in order]).astype(np.int64)
+        self.weights = np.stack([b.xi(at.norm[g]) for g in order]).astype(np.int64)
+        self.bias = np.stack([b.xi(at.bias[g]) for g in order]).astype(np.int64)
         scales = [np.float32(b.input(at.norm[g]).scale) for g in order]
-        self._q, shift = (
+        self.q, shift = (
             v[:, None] for v in repeat([quantize_multiplier(float(v)) for v in scales], 1)
         )
-        self._shift = shift + 12
+        self.shift = shift + 12
         require(
             bool(max(scales) < 2**31 / 10000),
             f"layer normalisation weights have the scales {[float(v) for v in scales]}; "
             "taken: less than 214748",
         )
         # what stands for a variance below 1
-        self._guard = np.array([max(1, int(np.float32(10000) * v)) for v in scales])[:, None]
+        self.guard = np.array([max(1, int(np.float32(10000) * v)) for v in scales])[:, None]
         self._cells = cells
 
     def __call__(self, z3: Array, first: int, last: int) -> None:
@@ -178,12 +178,12 @@ class Norm:
         mean = _truncate(z.sum(axis=2, keepdims=True) * 1024, n)
         squares = np.square(z).sum(axis=2, keepdims=True)
         variance = _truncate(squares * ((1 << 20) // n) - mean * mean, 1 << 20)
-        variance = np.where(variance < 1, self._guard[which], variance)
+        variance = np.where(variance < 1, self.guard[which], variance)
         normal = multiply_by_quantized_multiplier(1024 * z - mean, *inverse_sqrt(variance))
-        weighted = (normal * self._weights[which] + self._bias[which]).astype(np.int32)
+        weighted = (normal * self.weights[which] + self.bias[which]).astype(np.int32)
         weighted = weighted.astype(np.int64)
         weighted = _truncate(weighted + np.where(weighted > 0, 512, -512), 1024)
-        result = multiply_by_quantized_multiplier(weighted, self._q[which], self._shift[which])
+        result = multiply_by_quantized_multiplier(weighted, self.q[which], self.shift[which])
         np.clip(result, -32768, 32767, out=z3[:, which])
 
 

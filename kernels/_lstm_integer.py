@@ -52,13 +52,13 @@ def layer(b: Binding, at: Layout, s: Sizes, x: Array, out: Array) -> Run:
     return run
 
 
-def _order(s: Sizes) -> tuple[int, ...]:
+def gate_order(s: Sizes) -> tuple[int, ...]:
     return (3, 1, 2) if s.cifg else (3, 0, 1, 2)
 
 
 def _build(b: Binding, at: Layout, s: Sizes, x: Array, out: Array, scratch: Scratch) -> Run:
     steps, batch, _ = x.shape
-    n, order = s.cells, _order(s)
+    n, order = s.cells, gate_order(s)
     wide = len(order) * n
     f32 = np.float32
     gate_scale = [f32(b.intermediates[g].scale) if s.norm else f32(2**-12) for g in order]
@@ -121,7 +121,7 @@ def _build(b: Binding, at: Layout, s: Sizes, x: Array, out: Array, scratch: Scra
     kept, added = parts
     at_cell, squashed = scratch((batch, n), np.intp), scratch((batch, n), np.float64)
     bottom, top = np.full((batch, wide), -32768.0), np.full((batch, wide), 32767.0)
-    clip = _quantized(b.options.cell_clip, b.input(at.cell_state).scale, 32767)
+    clip = quantized_clip(b.options.cell_clip, b.input(at.cell_state).scale, 32767)
     least = np.full((batch, n), -32768.0 if clip == 0 else -clip)
     most = np.full((batch, n), 32767.0 if clip == 0 else clip)
     output = _output(b, at, s, scratch, output_state, hidden.scale, hidden.zero_point)
@@ -183,7 +183,7 @@ def _build(b: Binding, at: Layout, s: Sizes, x: Array, out: Array, scratch: Scra
     return run
 
 
-def _quantized(clip: float, scale: float, most: int) -> int:
+def quantized_clip(clip: float, scale: float, most: int) -> int:
     return int(min(float(np.float32(clip) / np.float32(scale)), most))
 
 
@@ -206,7 +206,7 @@ def _output(
     product = Product(scratch, h.shape[0], stored(b, at.projection), bias, -zero, *pair)
     narrowed = narrow(scratch, hidden, -zero, product.values)
     product_steps = product.steps(total)
-    clip = _quantized(b.options.proj_clip, b.outputs[0].scale, 127)
+    clip = quantized_clip(b.options.proj_clip, b.outputs[0].scale, 127)
     least, most = (-clip, clip) if clip > 0 else (-128, 127)
 
     def project(v: Array) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from . import _lstm_basic, _lstm_float, _lstm_integer, _lstm_integer8
+from . import _lstm_basic, _lstm_float, _lstm_integer, _lstm_integer8, _lstm_integer_lower
 from ._check import scaled
 from ._lower import refuse
 from ._lstm_float_lower import add_layer
@@ -153,9 +153,12 @@ def _lower_unidirectional(node: NodeSpec, capability: Capability) -> Lowered:
     x, s = node.input(0), sizes(node, UNIDIRECTIONAL)
     time_major = node.op != "LSTM" and node.options.time_major
     steps, batch = (1, x.shape[0]) if node.op == "LSTM" else _counts(node)
-    if x.dtype is DType.INT8:
-        refuse("DTYPE", f"{x.name!r} of int8", "float32")
     b = Builder(node)
+    if x.dtype is DType.INT8:
+        if len(node.intermediates) == 12:
+            refuse("QUANT", "gate sums of 8 bits", "those of 16 bits")
+        _lstm_integer_lower.add_layer(b, capability, UNIDIRECTIONAL, s, (steps, batch), time_major)
+        return b.lowered()
     add_layer(b, capability, UNIDIRECTIONAL, s, (0, steps, batch), time_major, (0, s.outputs, 0))
     return b.lowered()
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ._check import COMPLEX, NUMBERS
-from ._lower import Lower, check, f32, indices, refuse
+from ._lower import Lower, check, f32, indices, literal
 from ._quant import (
     multiply_by_quantized_multiplier,
     multiply_by_quantized_multiplier_64,
@@ -31,6 +32,7 @@ from .api import Binding, NodeSpec, OpError, Registration, Run, Shape, op, take
 from .device import Capability, Lowered
 from .types import Array, DType, bfloat16_to_float32, float32_to_bfloat16
 
+_GREATEST_BFLOAT16 = 3.3895313892515355e38
 _SMALL_INTEGERS = (DType.INT8, DType.UINT8, DType.INT16)
 
 
@@ -291,8 +293,7 @@ def _extreme(b: Binding, f: Folded, largest: bool) -> Run | None:
         return _ufunc(np.maximum if largest else np.minimum, f, initial=worst)
     ufunc = np.fmax if largest else np.fmin
     if dtype is DType.BFLOAT16:
-        # the greatest finite bfloat16
-        bound = -3.3895313892515355e38 if largest else 3.3895313892515355e38
+        bound = -_GREATEST_BFLOAT16 if largest else _GREATEST_BFLOAT16
     else:
         limit = np.finfo(f.x.dtype)
         bound = float(limit.min if largest else limit.max)
@@ -363,11 +364,14 @@ def _lower_sum(node: NodeSpec, capability: Capability) -> Lowered:
         low, high = y.dtype.range()
         finish = f"clamp_to((i64){stored} + {y.zero_point}, {low}, {high})"
     elif mean and x.dtype.is_float:
-        finish = f"(v) / ({acc})COUNT"
+        finish = f"(v) / ({acc}){count}"
     elif mean:
         acc = "u64" if x.dtype.name.startswith("U") else "i64"
-        finish = f"(v) / ({acc})COUNT"
-    return lower_reduction(node, capability, axes, "0", "(a) + (v)", finish, acc)
+        finish = f"(v) / ({acc}){count}"
+    nothing = "0"
+    if mean and x.dtype.is_float:
+        nothing = f32(math.nan)
+    return lower_reduction(node, capability, axes, "0", "(a) + (v)", finish, acc, nothing)
 
 
 def _lower_logical(sign: str, start: str) -> Lower:
@@ -382,38 +386,55 @@ def _lower_logical(sign: str, start: str) -> Lower:
 def _lower_prod(node: NodeSpec, capability: Capability) -> Lowered:
     check(node, capability)
     x = node.input(0)
+    axes = _axes(node, indices(node.input(1)), x.rank)
     if x.quant is not None and x.dtype in _SMALL_INTEGERS:
-        refuse("QUANT", f"quantised {x.dtype.label}", "plain numbers")
-    return lower_reduction(
-        node, capability, _axes(node, indices(node.input(1)), x.rank), "1", "(a) * (v)"
-    )
+        return _lower_quantized_prod(node, capability, axes)
+    kind = sum_type(x.dtype)
+    wrapping = {"i32": "u32", "i64": "u64"}.get(kind, kind)
+    combine = "(a) && (v)" if x.dtype is DType.BOOL else "(a) * (v)"
+    return lower_reduction(node, capability, axes, "1", combine, acc=wrapping)
+
+
+def _lower_quantized_prod(node: NodeSpec, capability: Capability, axes: Sequence[int]) -> Lowered:
+    """As `_quantized_prod`: the first term is not rescaled, which a sum of 0 stands for."""
+    x, y = node.input(0), node.outputs[0]
+    low, high = y.dtype.range()
+    count = size_of([x.shape[i] for i in axes])
+    if not count:
+        return lower_reduction(node, capability, axes, "0", "(a)")
+    q, shift = quantize_multiplier(x.scale / float(np.power(y.scale, 1.0 / count)))
+
+    def rescaled(text: str) -> str:
+        return f"(i64)(i32)multiply_quantized_wide({text}, {q}, {shift})"
+
+    term = f"((i64)(v) - {x.zero_point})"
+    combine = f"k == 0 ? {term} : {rescaled(f'(a) * {term}')}"
+    finish = f"clamp_to({rescaled('(v)')} + {y.zero_point}, {low}, {high})"
+    return lower_reduction(node, capability, axes, "0", combine, finish, "i64", ordered=True)
 
 
 def _lower_extreme(largest: bool) -> Lower:
     def lower(node: NodeSpec, capability: Capability) -> Lowered:
         check(node, capability)
         x = node.input(0)
-        if x.dtype in (DType.FLOAT64, DType.BFLOAT16, DType.INT64, DType.UINT64):
-            refuse("DTYPE", f"{x.name!r} of {x.dtype.label}", "float32, float16, bool, integers")
         axes = _axes(node, indices(node.input(1)), x.rank)
         sign = ">" if largest else "<"
-        if x.dtype.is_float and len(axes) == x.rank:
+        if x.dtype.is_float and len(axes) == x.rank and x.size:
             # a NaN that comes first stays
             first = "LOAD0(base + j)"
-            finish = "LOAD0(0) != LOAD0(0) ? LOAD0(0) : (v)"
+            finish = "LOAD1(0) != LOAD1(0) ? LOAD1(0) : (v)"
             combine = "F_MAX(a, v)" if largest else "F_MIN(a, v)"
             return lower_reduction(node, capability, axes, first, combine, finish)
         if x.dtype.is_float:
-            limit = np.finfo(x.dtype.numpy)
-            start = f32(float(limit.min if largest else limit.max))
+            most = _GREATEST_BFLOAT16
+            if x.dtype is not DType.BFLOAT16:
+                most = float(np.finfo(x.dtype.numpy).max)
+            start = literal(-most if largest else most, x.dtype)
             combine = "F_MAX(a, v)" if largest else "F_MIN(a, v)"
             return lower_reduction(node, capability, axes, start, combine)
         low, high = (0, 1) if x.dtype is DType.BOOL else x.dtype.range()
-        start = str(low if largest else high).replace("-2147483648", "-2147483647 - 1")
-        suffix = "u" if x.dtype is DType.UINT32 else ""
-        return lower_reduction(
-            node, capability, axes, start + suffix, f"(a) {sign} (v) ? (a) : (v)"
-        )
+        start = literal(low if largest else high, x.dtype)
+        return lower_reduction(node, capability, axes, start, f"(a) {sign} (v) ? (a) : (v)")
 
     return lower
 
