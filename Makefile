@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 WORKERS ?= 2
 
 .NOTPARALLEL:
-.PHONY: demo test nvrtc check bench clean
+.PHONY: demo test test-tensorflow nvrtc check bench clean
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/python examples/digits_demo.py
@@ -17,6 +17,10 @@ test: $(VENV)/dev.stamp $(VENV)/devices.stamp
 
 nvrtc: $(VENV)/dev.stamp $(VENV)/nvrtc.stamp
 	$(BIN)/python -m pytest -n $(WORKERS) -m nvrtc tests/test_nvrtc.py
+
+# what needs TensorFlow, which the other tests go without
+test-tensorflow: $(VENV)/dev.stamp $(VENV)/tensorflow.stamp
+	$(BIN)/python -m pytest tests/test_flex*.py tests/test_examples_tensorflow.py
 
 check: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
@@ -52,4 +56,8 @@ $(VENV)/devices.stamp: pyproject.toml $(VENV)/venv.stamp
 
 $(VENV)/nvrtc.stamp: pyproject.toml $(VENV)/venv.stamp
 	$(PIP) install -q -e '.[nvrtc]'
+	touch $@
+
+$(VENV)/tensorflow.stamp: pyproject.toml $(VENV)/venv.stamp
+	$(PIP) install -q -e '.[tensorflow]'
 	touch $@
