@@ -31,6 +31,7 @@ class CUDADelegate(GpuDelegate):
     * `cublas`: products of float32 matrices (FULLY_CONNECTED, BATCH_MATMUL, CONV_2D of one pixel)
       of `cublas_from` operations or more go to cuBLAS, where it is installed; with `tf32` inputs
       are rounded to ten bits there.
+    * `half`: float32 that stays on the device is stored in 16 bits, and computed with in 32.
     * `cache`: the folder of built programs.
 
     Its buffer handles are CuPy arrays. `Unavailable` where there is no such device, with the cause
@@ -49,10 +50,11 @@ class CUDADelegate(GpuDelegate):
         cublas: bool = True,
         cublas_from: int = 1 << 24,
         tf32: bool = False,
+        half: bool = False,
         cache: str | os.PathLike[str] | None = None,
     ) -> None:
         found = CUDADevice(device, ProgramCache(cache), stream, allocator, graphs)
-        super().__init__("cuda", found)
+        super().__init__("cuda", found, half)
         self._cublas = Cublas(found, tf32, cublas_from) if cublas else None
 
     def lower(self, node: Node, registration: Registration) -> Lowered:
@@ -66,7 +68,7 @@ class CUDADelegate(GpuDelegate):
         return super().lower(node, registration)
 
     def kernel(self, partition: Partition, fuse: bool) -> Kernel:
-        return CUDAKernel(self.device, partition, fuse)
+        return CUDAKernel(self.device, partition, fuse, self.half)
 
     # -- inputs and outputs in users' arrays
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Sequence
 
-from ...runtime.delegate import Partition
+from ...runtime.delegate import DeviceTime, Partition
 from ..gpu.delegate import PlanKernel
 from ..gpu.plan import Plan
 from .device import CUDADevice
@@ -14,31 +13,32 @@ from .device import CUDADevice
 class CUDAKernel(PlanKernel):
     """As its base; `partition.handles` are CuPy arrays."""
 
-    def __init__(self, device: CUDADevice, partition: Partition, fuse: bool) -> None:
-        super().__init__(device, partition, fuse)
+    def __init__(
+        self, device: CUDADevice, partition: Partition, fuse: bool, half: bool = False
+    ) -> None:
+        super().__init__(device, partition, fuse, half)
         self._device = device
+        self._crossing = {t.index for t in (*partition.inputs, *self._leaving)}
 
     def invoke(self) -> None:
-        self.invoke_async().wait()
+        self._place()
+        self._plan.invoke()
+
+    def invoke_timed(self) -> Sequence[DeviceTime]:
+        self._place()
+        return self._plan.invoke_timed()
 
     def invoke_async(self) -> Started:
-        plan = self._plan
-        arrays: Mapping[int, Any] = {
-            i: array
-            for i, array in self._partition.handles.items()
-            if i in self._inputs or i in self._outputs
-        }
+        self._place()
+        self._plan.start()
+        return Started(self._plan, self._device)
+
+    def _place(self) -> None:
+        handles = self._partition.handles
+        arrays = {i: a for i, a in handles.items() if i in self._crossing}
         if arrays:
             self._device.follow()
-        plan.place({i: (array.data.ptr, array.data) for i, array in arrays.items()})
-        for key, host in self._inputs.items():
-            if key not in arrays:
-                plan.upload(key, host)
-        plan.enqueue()
-        for key, host in self._outputs.items():
-            if key not in arrays:
-                plan.download(key, host)
-        return Started(plan, self._device)
+        self._plan.place({i: (a.data.ptr, a.data) for i, a in arrays.items()})
 
 
 class Started:

@@ -21,9 +21,11 @@ class GpuDelegate(SimpleDelegate):
     Check is build: what `lower` gives is what runs.
     """
 
-    def __init__(self, name: str, device: Device) -> None:
+    def __init__(self, name: str, device: Device, half: bool = False) -> None:
+        """`half`: float32 that stays on the device is stored in 16 bits, computed with in 32."""
         self.name = name
         self.device = device
+        self.half = half
 
     def lower(self, node: Node, registration: Registration) -> Lowered:
         if registration.lower is None:
@@ -43,19 +45,21 @@ class GpuDelegate(SimpleDelegate):
         return self.kernel(partition, fuse=False)
 
     def kernel(self, partition: Partition, fuse: bool) -> Kernel:
-        return PlanKernel(self.device, partition, fuse)
+        return PlanKernel(self.device, partition, fuse, self.half)
 
 
 class PlanKernel(Kernel):
     """A partition as a `Plan`."""
 
-    def __init__(self, device: Device, partition: Partition, fuse: bool) -> None:
+    def __init__(
+        self, device: Device, partition: Partition, fuse: bool, half: bool = False
+    ) -> None:
         items = [_item(node, partition.claims[node.index]) for node in partition.nodes]
         self._partition = partition
         # variables, which are inputs too, are given back as they are left
         self._leaving = [*partition.outputs, *partition.variables]
         inputs = [t.index for t in partition.inputs]
-        self._plan = Plan(device, items, inputs, [t.index for t in self._leaving], fuse)
+        self._plan = Plan(device, items, inputs, [t.index for t in self._leaving], fuse, half)
         self.launches = self._plan.kernels
         self._inputs: Mapping[int, Array] = {}
         self._outputs: Mapping[int, Array] = {}

@@ -102,5 +102,7 @@ def _specs(items: Sequence[Item], fuser: Fuser) -> dict[int, tuple[int, DType]]:
                 note(key, spec)
     for fused in fuser.kernels:
         for operand in (fused.output, *fused.reads):
-            found.setdefault(operand.key, (math.prod(operand.shape), operand.dtype))
+            known = found.setdefault(operand.key, (math.prod(operand.shape), operand.dtype))
+            if operand.dtype is DType.FLOAT16:  # where half storage is asked for
+                found[operand.key] = known[0], operand.dtype
     return found

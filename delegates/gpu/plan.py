@@ -16,6 +16,7 @@ from ...runtime.delegate import BuildError, DeviceTime
 from .blame import blame, build
 from .device import Device, Launch
 from .fuse import Fuser, Item
+from .halves import halve
 from .memory import allocate
 from .render import Text, render
 
@@ -47,11 +48,15 @@ class Plan:
         inputs: Sequence[int],
         outputs: Sequence[int],
         fuse: bool = True,
+        half: bool = False,
     ) -> None:
+        """`half`: what stays on the device in float32 is stored in 16 bits."""
         self._device = device
         self._nodes = [item.spec for item in items]
         fuser = Fuser(items, inputs, outputs, fuse)
         self._roots = {key: fuser.root(key) for key in (*inputs, *outputs)}
+        if half:
+            halve(fuser, set(self._roots.values()))
         self._faults: list[tuple[str, int]] = []
         texts: list[Text] = []
         for fused in fuser.kernels:
@@ -232,16 +237,26 @@ class Plan:
             raise OpError(f"{text} (node {node.index}, {node.op})")
 
     def invoke(self) -> None:
+        self.start()
+        self.synchronise()
+
+    def start(self) -> None:
+        """Enqueues all of an invoke."""
         if self._lent:
             self._device.lend(self._lent)
-        for key, array in self._uploads:
+        for key, array in self._copied(self._uploads):
             self.upload(key, array)
         self.enqueue()
-        for key, array in self._downloads:
+        for key, array in self._copied(self._downloads):
             self.download(key, array)
         if self._lent:
             self._device.give_back(self._lent)
-        self.synchronise()
+
+    def _copied(self, arrays: list[tuple[int, Array]]) -> list[tuple[int, Array]]:
+        """Those whose tensors are not in the user's buffers."""
+        if not self._given:
+            return arrays
+        return [(k, a) for k, a in arrays if self._roots[k] not in self._given]
 
     def invoke_timed(self) -> list[DeviceTime]:
         """As `invoke`: the times of all copies and kernels, none where the device has no clock."""
@@ -253,11 +268,11 @@ class Plan:
             self.invoke()
         copied = self._status is not None and self._status_copied
         names = [
-            *(("to the device", "copy") for _ in self._uploads),
+            *(("to the device", "copy") for _ in self._copied(self._uploads)),
             *[("to the device", "copy")] * copied,
             *((name, "kernel") for name in self._launch_names),
             *[("to the host", "copy")] * copied,
-            *(("to the host", "copy") for _ in self._downloads),
+            *(("to the host", "copy") for _ in self._copied(self._downloads)),
         ]
         spans = open_trace.spans()
         return [
