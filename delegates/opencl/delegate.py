@@ -16,14 +16,18 @@ class OpenCLDelegate(GpuDelegate):
 
     `device`: an index or any part of the name of a device or of its driver; without one, that of
     the environment's LITEDELEGATE_OPENCL_DEVICE, else any. Of those that fit it is the first whose
-    compiler works, GPUs before CPUs. `cache`: the folder of built programs. `Unavailable` where
-    there is no such device.
+    compiler works, GPUs before CPUs. `cache`: the folder of built programs. `half`: float32 that
+    stays on the device is stored in 16 bits, and computed with in 32. `Unavailable` where there is
+    no such device.
     """
 
     def __init__(
-        self, device: str | int | None = None, cache: str | os.PathLike[str] | None = None
+        self,
+        device: str | int | None = None,
+        cache: str | os.PathLike[str] | None = None,
+        half: bool = False,
     ) -> None:
-        super().__init__("opencl", open_device(device, ProgramCache(cache)))
+        super().__init__("opencl", open_device(device, ProgramCache(cache)), half)
 
 
 def open_device(wanted: str | int | None, programs: ProgramCache) -> OpenCLDevice:
