@@ -255,7 +255,8 @@ class Delegate:
 
     `name` stands in reports. Shapes are always propagated before `prepare` (TensorFlow Lite has a
     flag for that), and the delegate is asked anew for new shapes. `profile`: how fast the device
-    is, where that is known: the report's costs, and what `SimpleDelegate` decides by.
+    is, where that is known: the report's costs, and what `SimpleDelegate` decides by. `uses_blas`:
+    whether its kernels call numpy's BLAS, which is to keep to one thread then.
     """
 
     name: str = "delegate"
@@ -277,6 +278,7 @@ class Delegate:
         """Whether users can hand buffers in: it has `copy_from_buffer_handle`."""
         return type(self).copy_from_buffer_handle is not Delegate.copy_from_buffer_handle
 
+    uses_blas: bool = True
     def copy_from_buffer_handle(self, handle: Any, tensor: Tensor) -> None:
         """From the buffer into `tensor.array`. For delegates that let users hand buffers in."""
         raise NotImplementedError(f"{self.name} has no buffer handles")

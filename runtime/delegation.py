@@ -88,7 +88,8 @@ class Delegation:
         self._suspect: SelfCheckError | None = None  # a plan that was right so, and is not now
         self._fault: tuple[Delegate, Exception] | None = None
         self._recovering = False
-        self._state: State | None = None  # room to save it in, while memory stays as it is
+        # room to save it in, by the subgraph that is invoked, while memory stays as it is
+        self._states: dict[int, State] = {}
 
     @property
     def asked(self) -> bool:
@@ -124,7 +125,7 @@ class Delegation:
 
     def apply(self, subgraph: LiveSubgraph) -> None:
         """Gives a subgraph whose nodes are prepared the plan for its shapes."""
-        self._state = None
+        self._states.clear()
         if not self.delegates:
             return
         kept = self._kept.setdefault(subgraph.index, OrderedDict())
@@ -197,10 +198,14 @@ class Delegation:
                 text = failure or f"{delegate.name} did not ask for it and gave no reason"
                 plan.refuse(Refusal(node.index, node.op, code, text, delegate.name, subgraph.index))
 
+    def partitions(self, subgraph: LiveSubgraph) -> Sequence[Placed]:
+        """Those of the plan in use, in order."""
+        plan = self.plans.get(subgraph.index)
+        return plan.placed if plan is not None else ()
+
     def attach(self, subgraph: LiveSubgraph) -> bool:
         """Memory is planned. False where a kernel cannot use it: the plan is another one now."""
-        plan = self.plans.get(subgraph.index)
-        for placed in plan.placed if plan is not None else ():
+        for placed in self.partitions(subgraph):
             try:
                 placed.kernel.attach()
             except Exception as e:
@@ -229,7 +234,9 @@ class Delegation:
         What the self-check finds is a fault of nodes: the delegate keeps the others.
         """
         while any(plan.placed for plan in self.plans.values()):
-            state = self._state = self._state or State(self._graph)
+            state = self._states.get(subgraph.index)
+            if state is None:
+                state = self._states[subgraph.index] = State(self._graph, subgraph)
             if state:
                 state.save()
             self._fault = None

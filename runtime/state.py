@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import MutableMapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     from .graph import Graph
     from .node import LiveNode
+    from .subgraph import LiveSubgraph
 
 
 class State:
@@ -18,13 +20,18 @@ class State:
     For the memory as it is planned now: after an allocate another one is needed.
     """
 
-    def __init__(self, graph: Graph) -> None:
-        self._resources = graph.resources
-        nodes = [n for s in graph.subgraphs for n in s.nodes]
-        kept = [
-            *(t for s in graph.subgraphs for t in s.tensors if t.variable),
-            *(t for n in nodes for t in n.persistent.values()),
-        ]
+    def __init__(self, graph: Graph, subgraph: LiveSubgraph) -> None:
+        """`subgraph`: the one that is invoked."""
+        self._resources: MutableMapping[Any, Any] = {}
+        nodes = _before_faults(graph, subgraph)
+        if nodes is None:
+            self._resources = graph.resources
+            nodes = [n for s in graph.subgraphs for n in s.nodes]
+            variables = [t for s in graph.subgraphs for t in s.tensors if t.variable]
+        else:
+            touched = [t for n in nodes for t in n.inputs if t is not None and t.variable]
+            variables = list(dict.fromkeys(touched))
+        kept = [*variables, *(t for n in nodes for t in n.persistent.values())]
         self._tensors = [
             (t, np.empty_like(t.array_or_none)) for t in kept if t.array_or_none is not None
         ]
@@ -58,3 +65,23 @@ class State:
             self._resources[key] = resource
             if hasattr(resource, "value"):
                 resource.value = value
+
+
+def _before_faults(graph: Graph, subgraph: LiveSubgraph) -> list[LiveNode] | None:
+    """The nodes that have run when a delegate's fault can happen: those up to its last partition.
+    What comes later finds state as it was. None: among them is one that may change any state.
+    """
+    plan = graph.delegation.plans.get(subgraph.index)
+    own = len(subgraph.nodes)
+    found: list[LiveNode] = []
+    count = 0
+    for index in subgraph.execution_plan:
+        placed = plan.placed[index - own] if plan is not None and index >= own else None
+        nodes = [subgraph.nodes[i] for i in (placed.partition.indices if placed else (index,))]
+        found += nodes
+        free = any(n.registration.infer is None for n in nodes)
+        if placed or free:
+            count = len(found)
+        if free:  # control flow, resources: what it does, or calls, is its own affair
+            return None
+    return found[:count]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -63,6 +64,7 @@ class LiveSubgraph(LiveContext):
         self.tensor_bytes = 0  # what the arena's tensors would take one by one
         self._calls: list[Run] = []
         self._call_nodes: list[LiveNode] = []
+        self._on_host = True  # some node may call BLAS
         self._arena: Array | None = None
         self._running = False
         self._preparing = None
@@ -170,6 +172,8 @@ class LiveSubgraph(LiveContext):
             if call is not None:
                 self._calls.append(call)
                 self._call_nodes.append(node)
+        kernels = {p.node for p in delegation.partitions(self) if not p.delegate.uses_blas}
+        self._on_host = not kernels.issuperset(nodes)
 
     def use_plan(self, plan: Plan | None) -> None:
         """The execution plan that delegates made, or the model's own."""
@@ -204,7 +208,7 @@ class LiveSubgraph(LiveContext):
         graph.calm = True
         try:
             # infinities and NaN are values like others, as in C: numpy must not warn of them
-            with one_thread, np.errstate(all="ignore"):
+            with one_thread if self._on_host else nullcontext(), np.errstate(all="ignore"):
                 if graph.delegation.delegates:
                     graph.delegation.run(self)
                 else:

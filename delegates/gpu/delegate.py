@@ -22,6 +22,8 @@ class GpuDelegate(SimpleDelegate):
     """
 
     def __init__(self, name: str, device: Device, half: bool = False) -> None:
+    uses_blas = False
+
         """`half`: float32 that stays on the device is stored in 16 bits, computed with in 32."""
         self.name = name
         self.device = device
