@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,8 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from bundles import SECRET, X, model
+from c_libraries import built
 
 from litedelegate.cli import main
+from litedelegate.customops.platforms import this_platform
 
 
 class Result(NamedTuple):
@@ -113,3 +116,43 @@ def test_releases_are_kept(made: Cli, tmp_path: Path) -> None:
     (tmp_path / "seen.json").write_text(json.dumps(dict.fromkeys(seen, 9)))
     got = made(*run)
     assert got.code == 1 and "release 3 of 'small', and 9 is the oldest" in got.err
+
+
+def test_a_library_for_each_platform(cli: Cli, root: Path, tmp_path: Path) -> None:
+    """`op build` makes it, under the name of its platform it is packed, and from memory it runs."""
+    if sys.platform != "linux":
+        pytest.skip("only Linux loads a library from memory")
+    library = built("examples/atan_c/atan.c")
+    (tmp_path / "m.tflite").write_bytes(model("Atan"))
+    np.save(tmp_path / "x.npy", X)
+    assert cli("keygen", "signer", "signer.key").code == cli("keygen", "secret", "s.key").code == 0
+    machine, _, system = this_platform().partition("-")
+    spelled = f"{system.partition('-')[0]}-{machine}"  # the same, as older builds have named it
+    arguments = ["--name", "b", "--signer", "signer.key", "--reader", "file:s.key"]
+    arguments += ["--model", "m.tflite", "--library", f"ops:{spelled}:Atan={library}"]
+    other = ["--library", "ops:aarch64-macos:Atan=m.tflite"]
+    assert cli("create", "b.ldb", *arguments, *other).code == 0
+    parts = json.loads(cli("inspect", "b.ldb", "--json").out)["parts"]
+    platforms = [p["platform"] for p in parts if p["kind"] == "library"]
+    assert platforms == [this_platform(), "aarch64-macos"]
+    assert "Atan" in cli("inspect", "b.ldb").out
+    got = cli("run", "b.ldb", "--key", "s.key", *TRUST, "-i", "x.npy", "--json")
+    assert (got.code, got.err) == (0, "")
+    values = json.loads(got.out)["outputs"]["y"]["values"]
+    np.testing.assert_allclose(values, np.arctan(X), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("library", "text"),
+    [
+        ("ops:x86_64-linux-gnu:Atan", "it takes NAME=VALUE"),
+        ("ops:Linux X:Atan=m.tflite", "no platform like x86_64-linux-gnu"),
+        ("ops:x86_64-linux-gnu=m.tflite", "registers no op"),
+        ("ops:x86_64-linux-gnu:Atan=none.so", "cannot be read"),
+    ],
+)
+def test_libraries_that_do_not_fit(made: Cli, library: str, text: str) -> None:
+    keys = ("--signer", "signer.key", "--reader", "file:secret.key")
+    got = made("create", "c.ldb", "--name", "c", *keys, "--library", library)
+    assert got.code != 0 and text in got.err and "Traceback" not in got.err
+    assert not Path("c.ldb").exists()

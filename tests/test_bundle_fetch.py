@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import bundles
 import numpy as np
 import pytest
+from bundle_server import Server, running
 from bundles import Keys, make, model
 
 from litedelegate.customops.bundle import (
@@ -27,77 +26,10 @@ from litedelegate.customops.bundle import (
 from litedelegate.customops.bundle_fetch import check_url, shown
 
 
-class Server(ThreadingHTTPServer):
-    """Serves `content`, and misbehaves as told."""
-
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.content = b""
-        self.etag: str | None = '"one"'
-        self.breaks: list[int] = []  # bytes after which an answer breaks off, one for each request
-        self.refusals: list[int] = []
-        self.ranges = True
-        self.redirect: str | None = None
-        self.encoded = False
-        self.asked: list[str | None] = []
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}/b.ldb?token=hidden"
-
-
-class Handler(BaseHTTPRequestHandler):
-    server: Server
-
-    def do_GET(self) -> None:
-        server = self.server
-        wanted = self.headers.get("Range")
-        server.asked.append(wanted)
-        if server.redirect is not None:
-            self.send_response(302)
-            self.send_header("Location", server.redirect)
-            self.end_headers()
-            return
-        if server.refusals:
-            self.send_error(server.refusals.pop(0))
-            return
-        start = 0
-        same = self.headers.get("If-Range") == server.etag
-        if wanted and server.ranges and same:
-            start = int(wanted.removeprefix("bytes=").removesuffix("-"))
-            if start >= len(server.content):
-                self.send_error(416)
-                return
-        body = server.content[start:]
-        self.send_response(206 if start else 200)
-        if start:
-            end = len(server.content)
-            self.send_header("Content-Range", f"bytes {start}-{end - 1}/{end}")
-        if server.etag:
-            self.send_header("ETag", server.etag)
-        if server.encoded:
-            self.send_header("Content-Encoding", "gzip")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        if server.breaks:
-            body = body[: server.breaks.pop(0)]
-        self.wfile.write(body)
-        self.close_connection = True
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
-
-
 @pytest.fixture
 def server() -> Iterator[Server]:
-    with Server() as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
+    with running(Server()) as server:
         yield server
-        server.shutdown()
-        thread.join()
 
 
 @pytest.fixture(scope="module")
