@@ -17,7 +17,7 @@ from .errors import NodeError
 from .memory import Workspace
 from .model import Model
 from .node import LiveNode
-from .resolver import OpResolver
+from .resolver import ChainedResolver, OpResolver
 from .subgraph import UNRESOLVED, LiveSubgraph
 from .tensor import FOLDED, MMAP, PERSISTENT
 from .threads import Pool, available_threads
@@ -227,8 +227,12 @@ class Graph:
                 error.__cause__ = e
                 errors.append(error)
             node.user_data = None
+        closed = Registration()
         for subgraph in self.subgraphs if hasattr(self, "subgraphs") else ():
             subgraph.release()
+            for node in subgraph.nodes:  # whose op may be of a library that is to be unloaded
+                node.registration = closed
+        self.registrations, self.resolver = [], ChainedResolver()
         self.workspace = Workspace()
         self.resources.clear()
         self.pool.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from .guard import Guard
 from .model import Model
 from .named import Call, Names, warn_of_position
 from .resize import check_resize
-from .resolver import MutableOpResolver, OpResolver
+from .resolver import ChainedResolver, MutableOpResolver, OpResolver
 from .settings import CustomOps, OpResolverType, Settings, check_keep, listed, make_resolver
 from .turns import Turns
 from .values import check_shape, convert, get_value, readable, set_value, writable
@@ -199,6 +200,7 @@ class Interpreter(Delegated):
         """
         with self._guard.whole("close"):
             self._open = None
+            self._settings = replace(self._settings, op_resolver=ChainedResolver())
             owned, self._owned = self._owned, []
             try:
                 self._finalize()
@@ -426,4 +428,7 @@ class InterpreterWithCustomOps(Interpreter):
         **kwargs: Any,
     ) -> None:
         self._custom_op_registerers = custom_op_registerers or ()
-        super().__init__(**kwargs)
+        try:
+            super().__init__(**kwargs)
+        finally:
+            self._custom_op_registerers = ()  # not to hold libraries

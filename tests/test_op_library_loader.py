@@ -9,13 +9,20 @@ import shutil
 import struct
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 from c_libraries import built, one_op, run
 
-from litedelegate import Interpreter, OpLibraryError, load_op_library
+from litedelegate import (
+    Interpreter,
+    InterpreterWithCustomOps,
+    MutableOpResolver,
+    OpLibraryError,
+    load_op_library,
+)
 from litedelegate.customops import build as building
 from litedelegate.customops import library as loading
 from litedelegate.customops.build import BuildFailed, build_op_library
@@ -32,25 +39,45 @@ def model() -> bytes:
 
 
 def mapped(name: str) -> bool:
-    gc.collect()
     return name in Path("/proc/self/maps").read_text()
 
 
+@pytest.fixture
+def no_collection() -> Iterator[None]:
+    """What is unloaded in time does not wait for Python's garbage collection."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
 @linux
-def test_unloaded_with_the_last_interpreter(tmp_path: Path) -> None:
-    path = shutil.copy(built(ATAN), tmp_path / "of_its_own.so")
+@pytest.mark.usefixtures("no_collection")
+@pytest.mark.parametrize("source", [ATAN, "tests/c_ops/classic.c"])
+def test_unloaded_when_the_last_interpreter_closes(source: str, tmp_path: Path) -> None:
+    path = shutil.copy(built(source), tmp_path / "of_its_own.so")
     library = load_op_library(path)
-    first = Interpreter(model_content=model(), custom_ops=library)
+    positive = one_op("POSITIVE", [("x", (3,), "float32")], ("y", (3,), "float32"))
+    some = model() if source == ATAN else positive
+    first = Interpreter(model_content=some, custom_ops=library)
     second = first.clone()
+    third = InterpreterWithCustomOps([library], model_content=some)
+    resolver = MutableOpResolver()
+    library(resolver)
     del library
-    assert mapped("of_its_own.so")
     first.run({"x": X})
-    del first
+    first.close()  # and is still there
+    second.run({"x": X})
+    del second  # without being closed
+    third.run({"x": X})
+    with pytest.raises(ValueError):
+        third.run({"z": X})
+    third.close()
     assert mapped("of_its_own.so")
-    np.testing.assert_allclose(second.run({"x": X})["y"], np.arctan(X + 1))
-    second.close()
-    del second
+    del resolver
     assert not mapped("of_its_own.so")
+    with pytest.raises(ValueError, match="closed"):
+        first.clone()
 
 
 @linux
