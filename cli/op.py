@@ -102,6 +102,8 @@ def _one_op(function: Callable[..., None]) -> Callable[..., None]:
         click.option("--tolerance", type=click.FloatRange(0), default=1e-5, show_default=True,
                      help="Of the reference's largest value."),
         click.option("--seed", type=int, default=0, show_default=True),
+        click.option("-d", "--delegate", "delegates", multiple=True, metavar="NAME",
+                     help="Where it runs, as in `litedelegate run`. [default: the CPU]"),
         click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else."),
     ]):  # fmt: skip
         function = decorate(function)
@@ -155,6 +157,7 @@ def profile(
         return
     out = show.console()
     rows: list[tuple[str, object]] = [("op", show.name(alone.name))]
+    rows.append(("runs on", escape(alone.place)))
     for title, key in (("invoke", "invoke_seconds"), ("reference", "reference_seconds")):
         if key in result:
             t = result[key]
@@ -178,6 +181,7 @@ class _Alone:
         outputs: Sequence[str],
         options: str | None,
         seed: int,
+        delegates: Sequence[str],
     ) -> None:
         ops = _ops(library, op)
         self.name = _choose(ops, op)
@@ -197,7 +201,9 @@ class _Alone:
             options=self.options or None,
         )
         graph.outputs(*made)
-        self.interpreter = Interpreter(model_content=builder.build(), custom_ops=dict(ops))
+        self.interpreter = Interpreter(
+            model_content=builder.build(), custom_ops=dict(ops), delegates=list(delegates)
+        )
 
     def run(self) -> list[Any]:
         interpreter = self.interpreter
@@ -207,9 +213,17 @@ class _Alone:
         interpreter.invoke()
         return [interpreter.get_tensor(d["index"]) for d in interpreter.get_output_details()]
 
+    @property
+    def place(self) -> str:
+        """Where the node runs, and why it does not where it was meant to."""
+        node = self.interpreter.delegate_coverage().nodes[0]
+        why = "; ".join(f"{r.delegate}: {r.text}" for r in node.refusals)
+        return f"{node.placed_on} ({why})" if why else node.placed_on
+
     def facts(self) -> dict[str, Any]:
         return {
             "op": self.name,
+            "runs_on": self.place,
             "options": self.options,
             "inputs": [_summary(a) for a in self.arrays],
         }
@@ -344,6 +358,7 @@ def _summary(value: Any) -> dict[str, Any]:
 
 def _print(alone: _Alone, outputs: Sequence[Any], compared: Sequence[dict[str, Any]]) -> None:
     rows: list[tuple[str, object]] = [("op", show.name(alone.name))]
+    rows.append(("runs on", escape(alone.place)))
     for title, values in (("input", alone.arrays), ("output", outputs)):
         for i, value in enumerate(values):
             told = _summary(value)

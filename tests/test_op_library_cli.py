@@ -108,3 +108,22 @@ def test_errors(root: Path, tmp_path: Path) -> None:
     assert (
         "is no shared library" in op("test", tmp_path / "text.so", "-i", "float32:3", code=1).output
     )
+
+
+def test_on_a_delegate(reference: str, tmp_path: Path) -> None:
+    """Where it ran is said, and why not where it was meant to."""
+    (tmp_path / f"{reference}_delegate.py").write_text(
+        "from fake_delegates import Fake\n"
+        "import numpy as np\n"
+        "from litedelegate import custom_op\n"
+        "ABS = custom_op('ABS', shape='same')(np.abs)\n"
+    )
+    module = f"{reference}_delegate"
+    given = ("-i", "float32:4", *("-d", f"{module}:Fake"), "--json", "--reference", "numpy:abs")
+    for op_name, want in (("ABS", "fake"), ("Own", "cpu (fake: ")):
+        found = op("test", f"{module}:ABS", "--op", op_name, *given).output
+        assert json.loads(found)["runs_on"].startswith(want)
+    assert "runs on" in op("profile", f"{module}:ABS", "--runs", 5, *given[:4]).output
+    assert "no delegate named 'abacus'" in op(
+        *("test", f"{module}:ABS", "-i", "float32:4", "-d", "abacus"), code=1
+    ).output  # fmt: skip
