@@ -8,7 +8,7 @@ from typing import Any
 import cupy_standin
 import numpy as np
 import pytest
-from devices import any_device
+from devices import for_standin
 from harness import Prepared, infer
 from test_ops import ALL, GOOD, arrays, compare, node, registration
 
@@ -40,7 +40,7 @@ LEFT = {
 
 @pytest.fixture
 def cupy(monkeypatch: pytest.MonkeyPatch) -> Any:
-    made = cupy_standin.make(any_device())
+    made = cupy_standin.make(for_standin())
     monkeypatch.setattr(device, "library", lambda: made)
     return made
 

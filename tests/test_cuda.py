@@ -13,7 +13,7 @@ import cupy_standin
 import numpy as np
 import pytest
 from cupy_standin import CUDARuntimeError
-from devices import any_device
+from devices import for_standin
 from test_opencl import division, residual
 
 from litedelegate import Interpreter, ModelBuilder, Unavailable
@@ -26,7 +26,7 @@ from litedelegate.runtime.delegate import BuildError
 
 ROOT = Path(__file__).parent.parent
 # explicit vectors, which CPUs alone are given
-FOR_CPUS = {"VEC", "VSPLAT", "VLOAD", "VSTORE", "VCONVERT", "DOT4_U8I8"}
+FOR_CPUS = {"VEC", "VSPLAT", "VLOAD", "VSTORE", "VCONVERT", "DOT4_U8I8", "LOOKUP_16"}
 KERNEL = "KERNEL void k(PARAMETERS) { IN_GRID(5, 1, 1) p[GID0] = p[GID0] * 2; }".replace(
     "PARAMETERS", "GLOBAL i32* RESTRICT p"
 )
@@ -34,7 +34,7 @@ KERNEL = "KERNEL void k(PARAMETERS) { IN_GRID(5, 1, 1) p[GID0] = p[GID0] * 2; }"
 
 @pytest.fixture
 def cupy(monkeypatch: pytest.MonkeyPatch) -> Any:
-    made = cupy_standin.make(any_device())
+    made = cupy_standin.make(for_standin())
     monkeypatch.setattr(device, "library", lambda: made)
     return made
 

@@ -85,7 +85,7 @@ class Machine:
         versions = [device.platform.version, device.name, device.driver_version, cl.VERSION_TEXT]
         parts = ["stand-in", source, *versions]
         options = ["-cl-mad-enable", "-cl-fp32-correctly-rounded-divide-sqrt"]
-        with warnings.catch_warnings():
+        with self.lock, warnings.catch_warnings():  # which is of the whole process
             warnings.simplefilter("ignore", cl.CompilerWarning)
             known = cache.get(parts)
             if known is not None:
