@@ -150,10 +150,25 @@ def _summary(profile: Profile, ends: Sequence[int]) -> dict[str, Any]:
         entry["nodes"] += 1
         for key in ("calls", "seconds", "share"):
             entry[key] += node[key]
+    device = profile.device
     return {
         "runs": runs,
         "operators": sorted(operators.values(), key=lambda o: -o["seconds"]),
         "nodes": sorted(nodes, key=lambda n: -n["seconds"]),
+        "device": {
+            **{kind: total * 1e-9 / runs for kind, total in device.totals().items()},
+            "work": [
+                {
+                    "subgraph": w.subgraph,
+                    "partition": w.partition,
+                    "name": w.name,
+                    "kind": w.kind,
+                    "calls": w.calls / runs,
+                    "seconds": w.total * 1e-9 / runs,
+                }
+                for w in device.work()
+            ],
+        },
     }
 
 
@@ -241,3 +256,22 @@ def _print_profile(out: Console, profile: dict[str, Any]) -> None:
     )
     columns = (">node", "operator", ">per run", ">share", "makes")
     out.print(show.table("Slowest nodes", columns, slowest))
+    device = profile["device"]
+    if device["work"]:
+        _print_device(out, device)
+
+
+def _print_device(out: Console, device: dict[str, Any]) -> None:
+    kernels, copies = show.seconds(device["kernel"]), show.seconds(device["copy"])
+    total = device["kernel"] + device["copy"] or 1
+    rows = (
+        (
+            entry["partition"],
+            show.name(entry["name"]),
+            show.seconds(entry["seconds"]),
+            f"{entry['seconds'] / total:.1%}",
+        )
+        for entry in device["work"][:10]
+    )
+    title = f"On devices, a run: {kernels} in kernels, {copies} in copies"
+    out.print(show.table(title, (">partition", "kernel", ">per run", ">share"), rows))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from types import TracebackType
 from typing import Any
 
+from .delegate import DeviceTime
 from .graph import Graph
 from .node import LiveNode
+from .profile_device import DeviceProfile
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,7 @@ class Profile:
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self.records: list[Record] = []
+        self.device = DeviceProfile()
         self._open: list[Record] = []  # finished calls that a control-flow node may yet enclose
 
     def __enter__(self) -> Profile:
@@ -72,6 +75,9 @@ class Profile:
         traceback: TracebackType | None,
     ) -> None:
         self._graph.profiler = None
+
+    def record_device(self, subgraph: int, partition: int, times: Sequence[DeviceTime]) -> None:
+        self.device.record(subgraph, partition, times)
 
     def record(self, subgraph: int, node: LiveNode, start: int, end: int) -> None:
         inner = 0
@@ -118,7 +124,7 @@ class Profile:
         return sorted(found, key=lambda o: -o.own)
 
     def table(self, most: int = 10) -> str:
-        """Text: time by operator, then the slowest nodes."""
+        """Text: time by operator, then the slowest nodes, then what devices did."""
         ops = self.by_op()
         lines = _columns(
             ("operator", "nodes", "calls", "ms", "share"),
@@ -136,6 +142,18 @@ class Profile:
                 for n in slowest
             ),
         )
+        if self.device:
+            totals = self.device.totals()
+            shown = self.device.work()[:most]
+            kernels, copies = totals["kernel"] / 1e6, totals["copy"] / 1e6
+            lines += ["", f"on devices: kernels {kernels:.3f} ms, copies {copies:.3f} ms"]
+            lines += _columns(
+                ("partition", "kernel", "calls", "ms"),
+                (
+                    (_place(w.subgraph, w.partition), w.name, str(w.calls), f"{w.total / 1e6:.3f}")
+                    for w in shown
+                ),
+            )
         return "\n".join(lines)
 
     def to_json(self) -> str:
@@ -144,6 +162,7 @@ class Profile:
                 "total_ns": self.total,
                 "ops": [asdict(o) for o in self.by_op()],
                 "nodes": [asdict(n) for n in self.nodes()],
+                "device": [asdict(w) for w in self.device.work()],
             },
             indent=1,
         )
@@ -168,6 +187,7 @@ class Profile:
             }
             for r in self.records
         ]
+        events += self.device.events(first)
         return json.dumps({"traceEvents": events, "displayTimeUnit": "ms"})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -201,3 +202,25 @@ def test_the_vocabulary_is_closed() -> None:
     for path in sorted((ROOT / "kernels" / "device").glob("*.c")):
         code = re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.S)
         assert not foreign.findall(code), path.name
+
+
+def test_a_profile_has_kernels_and_copies_apart(delegate: OpenCLDelegate) -> None:
+    interpreter = Interpreter(model_content=residual(), delegates=[delegate])
+    x = np.ones((1, 7, 5, 19), np.float32)
+    want = interpreter.run({"x": x})["y"]
+    with interpreter.profile() as profile:
+        for _ in range(3):
+            np.testing.assert_array_equal(interpreter.run({"x": x})["y"], want)
+    kernels = [w for w in profile.device.work() if w.kind == "kernel"]
+    assert [(w.name, w.calls) for w in kernels] == [("CONV_2D+MUL+ADD+RELU6", 3)]
+    totals = profile.device.totals()
+    assert 0 < totals["kernel"] <= profile.total
+    assert "on devices: kernels " in profile.table()
+    events = json.loads(profile.chrome_trace())["traceEvents"]
+    device_events = [e for e in events if e["tid"] == 1]
+    assert len(device_events) == 3 * len(profile.device.work())
+    spans = [(e["ts"], e["ts"] + e["dur"]) for e in events if e["tid"] == 0]
+    for event in device_events:  # within the call that enqueued them, by the host's clock
+        middle = event["ts"] + event["dur"] / 2
+        assert any(start <= middle <= end for start, end in spans)
+    assert len(json.loads(profile.to_json())["device"]) == len(profile.device.work())
