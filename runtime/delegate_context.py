@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -158,7 +159,8 @@ class PlanningContext:
             if self._times:
                 kernel = Checked(kernel, p, self._subgraph, self._times)
             index = plan.own_nodes + len(plan.placed)
-            node = delegate_node(index, delegate, p, kernel, lambda e: self._fail(delegate, e))
+            fail = partial(self._fail, delegate)
+            node = delegate_node(index, delegate, p, kernel, fail, self._subgraph.graph)
             stateful = any(is_stateful(self._node(i)) for i in p.indices)
             plan.placed.append(Placed(delegate, p, kernel, node, stateful))
             execution.append(index)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Callable, Iterable, MutableMapping
+from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Protocol
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from ..kernels.api import OpError, Registration
 from ..kernels.types import Array
+from .delegate import DeviceTime
 from .delegation import Delegation
 from .errors import NodeError
 from .memory import Workspace
@@ -30,6 +31,10 @@ class Profiler(Protocol):
         """Times in ns of `time.perf_counter_ns`. A control-flow node's time holds those of the
         nodes it runs.
         """
+        ...
+
+    def record_device(self, subgraph: int, partition: int, times: Sequence[DeviceTime]) -> None:
+        """What a device did in a call of a partition that has just ended."""
         ...
 
 

@@ -13,6 +13,7 @@ from .node import LiveNode
 from .tensor import LiveTensor
 
 if TYPE_CHECKING:
+    from .graph import Graph
     from .subgraph import LiveSubgraph
 
 
@@ -89,12 +90,17 @@ def delegate_node(
     partition: Partition,
     kernel: Kernel,
     fail: Callable[[Exception], None],
+    graph: Graph,
 ) -> LiveNode:
     """The node that runs a partition. `fail` is told of a fault before it goes on its way."""
 
     def invoke(context: Context, node: Node) -> None:
+        profiler = graph.profiler
         try:
-            kernel.invoke()
+            if profiler is None:
+                kernel.invoke()
+            else:
+                profiler.record_device(partition.subgraph, index, kernel.invoke_timed())
         except OpError:  # the values' fault: numpy would say the same
             raise
         except Exception as e:
