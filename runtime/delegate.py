@@ -177,6 +177,18 @@ class Kernel:
         """Lets go of what the kernel holds. Nothing, by default."""
 
 
+@dataclass(frozen=True, eq=False)
+class Called:
+    """The subgraph that a node calls, prepared for the shapes that it was last called with.
+
+    `nodes` in an order that runs, those that were folded left out.
+    """
+
+    inputs: Sequence[Tensor]
+    outputs: Sequence[Tensor]
+    nodes: Sequence[tuple[Node, Registration]]
+
+
 BuildKernel = Callable[[Partition], Kernel]
 
 
@@ -208,6 +220,10 @@ class DelegateContext(Protocol):
         ...
 
     def tensor(self, index: int) -> Tensor: ...
+
+    def called(self, node: Node) -> Called | None:
+        """What a CALL or STABLEHLO_COMPOSITE runs, whatever is in the node's place; else None."""
+        ...
 
     @property
     def num_tensors(self) -> int: ...

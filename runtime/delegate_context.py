@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..kernels.api import Node, Registration, Shape, Tensor, TensorSpec
 from ..kernels.types import Array
-from .delegate import BuildKernel, Delegate, Kernel, Partition, Refusal
+from .delegate import BuildKernel, Called, Delegate, Kernel, Partition, Refusal
 from .node import LiveNode
 from .partition import Subset, partition
 from .plan import Placed, Plan, delegate_node, ends, is_stateful, read_by_user
@@ -74,6 +74,14 @@ class PlanningContext:
     def _node(self, index: int) -> LiveNode:
         own = self._plan.own_nodes
         return self._subgraph.nodes[index] if index < own else self._plan.placed[index - own].node
+
+    def called(self, node: Node) -> Called | None:
+        keys = {"CALL": "subgraph", "STABLEHLO_COMPOSITE": "decomposition_subgraph_index"}
+        if node.op not in keys:
+            return None
+        callee = self._subgraph.graph.subgraphs[getattr(node.options, keys[node.op])]
+        nodes = [(n, n.registration) for n in callee.nodes if not n.folded]
+        return Called(callee.inputs, callee.outputs, nodes)
 
     def get_node_and_registration(self, index: int) -> tuple[Node, Registration]:
         node = self._node(index)

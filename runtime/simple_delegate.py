@@ -34,6 +34,10 @@ class SimpleDelegate(Delegate):
         """
         raise NotImplementedError
 
+    def claim(self, context: DelegateContext, node: Node, registration: Registration) -> Any:
+        """`lower`, for delegates that need to see more than the node."""
+        return self.lower(node, registration)
+
     def build(self, partition: Partition) -> Kernel:
         """The kernel; raises (`BuildError` can name the nodes) where it cannot be had."""
         raise NotImplementedError
@@ -73,7 +77,7 @@ class SimpleDelegate(Delegate):
         for i in context.candidates():
             node, registration = context.get_node_and_registration(i)
             try:
-                claim = self.lower(node, registration)
+                claim = self.claim(context, node, registration)
             except Unsupported as e:
                 context.refuse(i, e.code, e.text)
                 continue

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ...kernels.api import Node, Registration, Tensor, Unsupported
+from ...kernels.api import Node, NodeSpec, Registration, Tensor, Unsupported
 from ...kernels.device import Capability, Lowered, sources
 from ...kernels.types import Array
-from ...runtime.delegate import DeviceTime, Kernel, Partition
+from ...runtime.delegate import DelegateContext, DeviceTime, Kernel, Partition
 from ...runtime.simple_delegate import SimpleDelegate
 from .device import Device
 from .dry import DryDevice
 from .fuse import Item
+from .inline import inlined
 from .plan import Plan
 
 
@@ -21,24 +22,35 @@ class GpuDelegate(SimpleDelegate):
     Check is build: what `lower` gives is what runs.
     """
 
-    def __init__(self, name: str, device: Device, half: bool = False) -> None:
     uses_blas = False
 
+    def __init__(self, name: str, device: Device, half: bool = False) -> None:
         """`half`: float32 that stays on the device is stored in 16 bits, computed with in 32."""
         self.name = name
         self.device = device
         self.half = half
 
     def lower(self, node: Node, registration: Registration) -> Lowered:
-        if registration.lower is None:
-            raise Unsupported("OP", f"got {node.op}; it has no device form")
-        spec = node.spec
-        if registration.infer is not None and None in registration.infer(spec):
-            raise Unsupported("DYNAMIC", "got an output whose shape depends on values")
-        lowered: Lowered = registration.lower(spec, self.device.capability)
+        lowered = self._lower(node.spec, registration)
         if registration.custom:
             _check(lowered, node, self.device.capability)
         return lowered
+
+    def _lower(self, spec: NodeSpec, registration: Registration) -> Lowered:
+        if registration.lower is None:
+            raise Unsupported("OP", f"got {spec.op}; it has no device form")
+        if registration.infer is not None and None in registration.infer(spec):
+            raise Unsupported("DYNAMIC", "got an output whose shape depends on values")
+        lowered: Lowered = registration.lower(spec, self.device.capability)
+        return lowered
+
+    def claim(
+        self, context: DelegateContext, node: Node, registration: Registration
+    ) -> Lowered | Sequence[Item]:
+        called = context.called(node)
+        if called is None:
+            return self.lower(node, registration)
+        return inlined(context, node, called, self._lower)
 
     def build(self, partition: Partition) -> Kernel:
         return self.kernel(partition, fuse=True)
@@ -56,7 +68,7 @@ class PlanKernel(Kernel):
     def __init__(
         self, device: Device, partition: Partition, fuse: bool, half: bool = False
     ) -> None:
-        items = [_item(node, partition.claims[node.index]) for node in partition.nodes]
+        items = [i for node in partition.nodes for i in _items(node, partition.claims[node.index])]
         self._partition = partition
         # variables, which are inputs too, are given back as they are left
         self._leaving = [*partition.outputs, *partition.variables]
@@ -85,6 +97,10 @@ class PlanKernel(Kernel):
 
     def invoke_timed(self) -> Sequence[DeviceTime]:
         return self._plan.invoke_timed()
+
+
+def _items(node: Node, claim: Lowered | Sequence[Item]) -> Sequence[Item]:
+    return [_item(node, claim)] if isinstance(claim, Lowered) else claim
 
 
 def _item(node: Node, lowered: Lowered) -> Item:
