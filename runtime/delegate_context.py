@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ..kernels.api import Node, Registration, Shape, Tensor, TensorSpec
 from ..kernels.types import Array
+from . import state_order
 from .delegate import BuildKernel, Called, Delegate, Kernel, Partition, Refusal
 from .node import LiveNode
 from .partition import Subset, partition
-from .plan import Placed, Plan, delegate_node, ends, is_stateful, read_by_user
+from .plan import Placed, Plan, delegate_node, ends, read_by_user
 from .self_check import Checked
+from .state_order import NONE, State, handles, state_of
 from .tensor import ARENA, LiveTensor
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ class PlanningContext:
         self._times = subgraph.graph.delegation.rules.verify
         self._before = (list(plan.execution), len(plan.placed), len(plan.added))
         self._makers: dict[int, LiveNode] = {}
+        self._variables: dict[int, Hashable] | None = None
+        self._states: dict[int, State] = {}
         self._candidates: list[int] | None = None
         self._partitions: dict[tuple[int, ...], Partition] = {}
         self._shared: dict[Any, Any] = {}
@@ -169,8 +172,8 @@ class PlanningContext:
             index = plan.own_nodes + len(plan.placed)
             fail = partial(self._fail, delegate)
             node = delegate_node(index, delegate, p, kernel, fail, self._subgraph.graph)
-            stateful = any(is_stateful(self._node(i)) for i in p.indices)
-            plan.placed.append(Placed(delegate, p, kernel, node, stateful))
+            state = NONE.union(*(self._state(i) for i in p.indices))
+            plan.placed.append(Placed(delegate, p, kernel, node, state))
             execution.append(index)
         plan.execution = execution
 
@@ -190,15 +193,23 @@ class PlanningContext:
         )
         return [(subset, numbers) for subset in found]
 
+    def _state(self, index: int) -> State:
+        found = self._states.get(index)
+        if found is None:
+            own = self._plan.own_nodes
+            if index >= own:
+                found = self._plan.placed[index - own].state
+            else:
+                if self._variables is None:
+                    self._variables = handles(self._subgraph.nodes)
+                found = state_of(self._node(index), self._variables)
+            self._states[index] = found
+        return found
+
     def _control_edges(self, numbers: Sequence[int]) -> list[tuple[int, int]]:
         """State in its order, and what the model file asks for."""
         own, placed = self._plan.own_nodes, self._plan.placed
-        in_order = [
-            place
-            for place, i in enumerate(numbers)
-            if (is_stateful(self._node(i)) if i < own else placed[i - own].stateful)
-        ]
-        edges = list(pairwise(in_order))
+        edges = state_order.edges([self._state(i) for i in numbers])
         given = self._subgraph.graph.model.control_edges[self._subgraph.index]
         if given:
             places: dict[int, int] = {}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ..kernels.api import Context, Node, OpError, Registration
 from .delegate import Delegate, Kernel, Partition, Refusal
 from .node import LiveNode
+from .state_order import State
 from .tensor import LiveTensor
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ class Placed:
     partition: Partition
     kernel: Kernel
     node: LiveNode  # stands for it in the execution plan
-    stateful: bool
+    state: State  # what its nodes read or change
 
 
 @dataclass
@@ -77,11 +78,6 @@ def ends(node: Node) -> tuple[list[int], list[int]]:
     """The tensors a node reads and makes, constants left out."""
     reads = [t.index for t in node.inputs if t is not None and t.spec.const is None]
     return reads, [t.index for t in node.outputs]
-
-
-def is_stateful(node: LiveNode) -> bool:
-    """Whether the order among such nodes counts: state, or what is not known to have none."""
-    return not node.registration.pure or any(t is not None and t.variable for t in node.inputs)
 
 
 def delegate_node(

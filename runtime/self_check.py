@@ -17,7 +17,7 @@ import numpy as np
 
 from ..kernels.api import Node, OpError, Registration, Tensor
 from ..kernels.types import Array, DType, bfloat16_to_float32
-from .delegate import Kernel, Partition
+from .delegate import DeviceTime, Kernel, Partition, Pending
 from .node import LiveNode, NodeBinding
 from .tensor import LiveTensor
 
@@ -100,6 +100,15 @@ class Checked(Kernel):
         self._kernel.invoke()
         self._left -= 1
         self._check(before)
+
+    def invoke_async(self) -> Pending | None:
+        return None if self._left else self._kernel.invoke_async()
+
+    def invoke_timed(self) -> Sequence[DeviceTime]:
+        if not self._left:
+            return self._kernel.invoke_timed()
+        self.invoke()
+        return ()
 
     def _check(self, state: dict[int, Array]) -> None:
         p = self._partition
