@@ -221,6 +221,12 @@ class DelegateContext(Protocol):
 
     def tensor(self, index: int) -> Tensor: ...
 
+    def variable(self, node: Node) -> Any:
+        """What the handle at input 0 stands for (`kernels.variables.Variable`); None where no
+        VAR_HANDLE of this subgraph makes it.
+        """
+        ...
+
     def called(self, node: Node) -> Called | None:
         """What a CALL or STABLEHLO_COMPOSITE runs, whatever is in the node's place; else None."""
         ...
@@ -278,6 +284,7 @@ class Delegate:
     name: str = "delegate"
     allows_dynamic_tensors: bool = False
     profile: CostProfile | None = None
+    uses_blas: bool = True
 
     def prepare(self, context: DelegateContext) -> None:
         """Looks at the plan and replaces nodes. Whatever it raises, the plan is restored."""
@@ -294,7 +301,6 @@ class Delegate:
         """Whether users can hand buffers in: it has `copy_from_buffer_handle`."""
         return type(self).copy_from_buffer_handle is not Delegate.copy_from_buffer_handle
 
-    uses_blas: bool = True
     def copy_from_buffer_handle(self, handle: Any, tensor: Tensor) -> None:
         """From the buffer into `tensor.array`. For delegates that let users hand buffers in."""
         raise NotImplementedError(f"{self.name} has no buffer handles")
