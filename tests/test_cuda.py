@@ -202,6 +202,23 @@ def test_the_default_stream_has_no_graphs(cupy: Any) -> None:
     assert "default" in delegate.device.unrecorded[0]
 
 
+def test_streams_by_an_older_cupy(cupy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = cupy.cuda.Stream(non_blocking=True)
+    monkeypatch.delattr(cupy.cuda.Stream, "from_external")
+    monkeypatch.delattr(cupy_standin.memory.Stream, "from_external")
+    for wrapped in (Foreign, Old, lambda s: s.ptr):
+        assert CUDADelegate(stream=wrapped(stream)).device.stream.ptr == stream.ptr
+
+
+def test_large_arrays_are_not_pinned(
+    delegate: CUDADelegate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device, "_MOST_PINNED", 16)
+    interpreter = Interpreter(model_content=residual(), delegates=[delegate])
+    for seed in range(3):
+        close(interpreter.run({"x": sample(seed)})["y"], sample(seed))
+
+
 def test_what_is_no_stream(cupy: Any) -> None:
     with pytest.raises(Unavailable, match=r"got stream='fast'; takes a stream of CuPy or torch"):
         CUDADelegate(stream="fast")

@@ -25,6 +25,7 @@ from litedelegate.delegates.gpu.fuse import Item
 from litedelegate.delegates.gpu.plan import Plan
 from litedelegate.kernels.api import Run
 from litedelegate.kernels.device import PROFILES
+from litedelegate.kernels.types import Array
 
 pytestmark = pytest.mark.nvrtc
 
@@ -53,7 +54,10 @@ class Listening(DryDevice):
 
     def record(self, launches: Sequence[Launch]) -> Run:
         self.launches = launches
-        return super().record(launches)
+        return list  # nothing runs
+
+    def download(self, buffer: Any, array: Array) -> None:
+        """What raised a fault: nothing did."""
 
 
 def planned(profile: str, family: str) -> Listening:
@@ -71,7 +75,7 @@ def planned(profile: str, family: str) -> Listening:
         given = zip(ins, spec.inputs, strict=True)
         inputs += [i for i, s in given if s is not None and s.const is None]
         outputs += outs
-    Plan(device, items, inputs, outputs)
+    Plan(device, items, inputs, outputs).enqueue()
     return device
 
 
@@ -87,8 +91,9 @@ def test_kernels_compile(architecture: str, family: str) -> None:
     nvrtc = compiler(architecture)
     assert nvrtc.architecture == architecture
     device = planned(architecture, family)
-    if not device.launches:
+    if not device.source:
         pytest.skip(f"no case of {family} needs a kernel")
+    assert device.launches
     found = cubin.kernels(nvrtc.compile(f"{_PRELUDE}\n{device.source}"))
     for launch in device.launches:
         kernel = found[launch.kernel]

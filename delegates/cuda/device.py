@@ -27,6 +27,7 @@ Allocator = Callable[[int], Any]
 _THREADS = 128  # in a block, where the kernel does not say
 _MOST_THREADS = 1024
 _MOST_BLOCKS = 65535  # along y and z
+_MOST_PINNED = 64 << 20  # bytes of one copy
 
 
 class CUDADevice(Device):
@@ -123,6 +124,10 @@ class CUDADevice(Device):
 
     def upload(self, buffer: Any, array: Array) -> None:
         """By way of pinned memory, which the copy reads while this thread goes on."""
+        if array.nbytes > _MOST_PINNED:  # CuPy's pool would keep it; CUDA reads before it returns
+            host = np.ascontiguousarray(array).ctypes.data
+            self._copy(buffer.ptr, host, array.nbytes, self._runtime.memcpyHostToDevice)
+            return
         staging, raw = self._staging(array.nbytes)
         raw[:] = array.reshape(-1).view(np.uint8)
         self._copy(buffer.ptr, staging.ptr, array.nbytes, self._runtime.memcpyHostToDevice)
@@ -266,12 +271,25 @@ def _stream(cuda: Any, given: Any) -> Any:
         return cuda.Stream(non_blocking=True)
     if hasattr(given, "ptr"):  # CuPy's
         return given
-    if hasattr(given, "__cuda_stream__") and hasattr(cuda.Stream, "from_external"):
-        return cuda.Stream.from_external(given)
     address = getattr(given, "cuda_stream", given)  # torch's before the protocol
-    if not isinstance(address, int):
+    if not hasattr(given, "__cuda_stream__") and not isinstance(address, int):
         raise Unavailable(
             f"got stream={given!r}; takes a stream of CuPy or torch, an object with "
             "__cuda_stream__, or the address of a cudaStream_t"
         )
-    return cuda.ExternalStream(address)
+    if not hasattr(cuda.Stream, "from_external"):  # CuPy before 14
+        if hasattr(given, "__cuda_stream__"):
+            address = given.__cuda_stream__()[1]
+        return cuda.ExternalStream(address)
+    external = given if hasattr(given, "__cuda_stream__") else _Address(address)
+    return cuda.Stream.from_external(external)
+
+
+class _Address:
+    """A `cudaStream_t`, in the protocol for streams."""
+
+    def __init__(self, address: int) -> None:
+        self._address = address
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self._address

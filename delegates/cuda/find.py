@@ -17,7 +17,7 @@ def library() -> Any:
     """The module `cupy`. Unavailable where it is not installed or does not load."""
     try:
         import cupy
-    except ImportError as e:
+    except Exception as e:  # not installed, or it does not go with numpy or the driver
         raise Unavailable(
             f"the CUDA delegate needs CuPy, which does not load here ({e}): {_INSTALL}"
         ) from e
