@@ -349,6 +349,8 @@ class Registration:
     * `prepare(context, node)`: whenever an input may have another shape; checks, sizes outputs,
       asks for temporaries.
     * `invoke(context, node)`: computes.
+    * `async_kernel(context, node)`: an `AsyncKernel` (`runtime.async_kernel`), which
+      `Interpreter.invoke_async` drives in place of `invoke`, and other invokes where there is none.
     * `infer(spec) -> shapes`: the pure form of prepare; None for an output whose shape the values
       at hand do not settle. At invoke it is asked again, with the value of every input in `const`.
     * `bind(binding) -> callable`: the prepared form of invoke; None where there is nothing to do.
@@ -370,7 +372,7 @@ class Registration:
     invoke: Callable[[Context, Node], None] | None = None
     infer: Infer | None = None
     bind: Bind | None = None
-    invoke_async: Callable[[Context, Node], Any] | None = None
+    async_kernel: Callable[[Context, Node], Any] | None = None
     lower: Callable[..., Any] | None = None
     inplace: tuple[int, ...] = ()
     pure: bool = False

@@ -7,12 +7,15 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..kernels.api import OpError
 from .delegate import Delegate, DelegateError, Refusal
 from .delegate_context import PlanningContext
 from .handles import Handles
 from .node import LiveNode
+from .pending import Pending
 from .plan import Placed, Plan
 from .self_check import Difference, SelfCheckError
+from .started import Started
 from .state import State
 
 if TYPE_CHECKING:
@@ -234,11 +237,7 @@ class Delegation:
         What the self-check finds is a fault of nodes: the delegate keeps the others.
         """
         while any(plan.placed for plan in self.plans.values()):
-            state = self._states.get(subgraph.index)
-            if state is None:
-                state = self._states[subgraph.index] = State(self._graph, subgraph)
-            if state:
-                state.save()
+            state = self._save(subgraph)
             self._fault = None
             try:
                 self._run(subgraph)
@@ -255,21 +254,59 @@ class Delegation:
                     self._differs(fault[1])
                 else:
                     self._take_off(*fault)
-            state.restore()
-            self._recovering = True
-            try:
-                self.settle()
-            finally:
-                self._recovering = False
+            self._restore(state)
         self._run(subgraph)
 
+    def start(self, subgraph: LiveSubgraph) -> Pending | None:
+        """Starts an invoke that is one kernel and nothing else; None where that cannot be."""
+        placed = self.partitions(subgraph)
+        if len(placed) != 1 or self._opened:
+            return None
+        (only,) = placed
+        state = self._save(subgraph)
+        if subgraph.index == 0 and self.handles:
+            self.handles.before(subgraph, self.plans[0])
+        try:
+            pending = only.kernel.invoke_async()
+        except OpError as e:
+            subgraph.fail(only.node, "invoke", e)
+        except Exception as e:
+            if self.rules.strict:
+                subgraph.fail(only.node, "invoke", e)
+            self.recover(only.delegate, e, state)
+            return None
+        return None if pending is None else Started(self, subgraph, only, pending, state)
+
+    def recover(self, delegate: Delegate, error: Exception, state: State) -> None:
+        """A delegate has failed: it is taken off, and the invoke can be run again."""
+        self._take_off(delegate, error)
+        self._restore(state)
+
+    def settle_handles(self, subgraph: LiveSubgraph) -> None:
+        if subgraph.index == 0 and self.handles:
+            self.handles.after(subgraph, self.plans[0])
+
+    def _save(self, subgraph: LiveSubgraph) -> State:
+        state = self._states.get(subgraph.index)
+        if state is None:
+            state = self._states[subgraph.index] = State(self._graph, subgraph)
+        if state:
+            state.save()
+        return state
+
+    def _restore(self, state: State) -> None:
+        state.restore()
+        self._recovering = True
+        try:
+            self.settle()
+        finally:
+            self._recovering = False
+
     def _run(self, subgraph: LiveSubgraph) -> None:
-        handles = self.handles if subgraph.index == 0 else None
-        if handles:
-            handles.before(subgraph, self.plans[0])
+        if subgraph.index == 0 and self.handles:
+            self.handles.before(subgraph, self.plans[0])
         subgraph.run()
-        if handles:
-            handles.after(subgraph, self.plans[0])
+        self.settle_handles(subgraph)
 
     def _close(self) -> None:
         """Each node is right by itself: now as they are to run."""

@@ -132,6 +132,7 @@ class Graph:
         self.resources: MutableMapping[Any, Any] = {}
         self.workspace = Workspace()
         self.profiler: Profiler | None = None
+        self.asynchronous = False  # while invoke_async runs it: asynchronous kernels are driven
         self.calm = False  # whether numpy's warnings and BLAS's threads are off: while it runs
         self.report: Callable[[str], None] = report or _warn
         self.to_free: list[tuple[LiveSubgraph, LiveNode]] = []
@@ -221,6 +222,8 @@ class Graph:
             to_free, self.to_free = self.to_free, []
         errors: list[Exception] = []
         self.delegation.close()
+        for subgraph in self.subgraphs if hasattr(self, "subgraphs") else ():
+            subgraph.close_async(self.report)
         for subgraph, node in to_free:
             try:
                 if node.registration.free is not None:

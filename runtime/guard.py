@@ -5,8 +5,20 @@ from __future__ import annotations
 import threading
 from contextlib import AbstractContextManager
 from types import TracebackType
+from typing import Protocol
 
 from ..kernels.api import OpError
+
+
+class Asynchronous(Protocol):
+    """An invoke that was started, and that nobody has waited for yet."""
+
+    @property
+    def inside(self) -> bool:
+        """Whether this thread runs it."""
+        ...
+
+    def settle(self) -> None: ...
 
 
 class Guard:
@@ -20,6 +32,7 @@ class Guard:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.busy: str | None = None  # the call, not a read, that is inside
+        self.pending: Asynchronous | None = None  # an invoke that was started
 
     def whole(self, call: str) -> AbstractContextManager[None]:
         """Waits for other threads. OpError where this thread is inside already."""
@@ -45,11 +58,13 @@ class _Entry(AbstractContextManager[None]):
 
     def __enter__(self) -> None:
         guard = self._guard
+        self._await()
         self._acquire()
-        if guard.busy is not None:
+        busy = guard.busy if guard.pending is None else "invoke_async"
+        if busy is not None:
             guard.lock.release()
             raise OpError(
-                f"{self._call}() is called from within {guard.busy}() of the same interpreter, by "
+                f"{self._call}() is called from within {busy}() of the same interpreter, by "
                 "one of its own ops: it would change what the outer call works on. An op may read "
                 "its interpreter (get_tensor, tensor, details); to run the model it needs a "
                 "clone()."
@@ -65,6 +80,18 @@ class _Entry(AbstractContextManager[None]):
         self._guard.busy = None
         self._guard.lock.release()
 
+    def _await(self) -> None:
+        """An asynchronous invoke that was started comes first."""
+        pending = self._guard.pending
+        if pending is None or pending.inside:
+            return
+        if not self._wait:
+            raise RuntimeError(
+                f"{self._call}() is called while an asynchronous invoke is under way: call wait() "
+                "of what invoke_async() gave first. A clone() can be used meanwhile."
+            )
+        pending.settle()
+
     def _acquire(self) -> None:
         if not self._guard.lock.acquire(blocking=self._wait):
             raise RuntimeError(
@@ -78,6 +105,7 @@ class _Read(_Entry):
     __slots__ = ()
 
     def __enter__(self) -> None:
+        self._await()
         self._acquire()
 
     def __exit__(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..kernels.types import Array
+from .async_run import AsyncRun
 from .build import Content, build_graph, is_given, load_model, open_model
 from .delegated import Delegated, give_delegates, make_rules
 from .delegation import Pick
@@ -317,6 +319,22 @@ class Interpreter(Delegated):
             self._turns.runs()
             self._invoke(main)
 
+    def invoke_async(self) -> AsyncRun[None]:
+        """Starts what `invoke` does and comes back; `wait()` of the result ends it and raises what
+        went wrong, `done()` tells whether it would come back at once.
+
+        Until then the interpreter is busy: other calls raise, `run` and `close` wait. A delegate
+        that runs all of the model does so on its own, if it can; else a thread runs it, on which
+        ops that have an asynchronous kernel use that.
+        """
+        with self._guard.step("invoke_async"):
+            main = self._graph.subgraphs[0]
+            self._views.ensure_none("invoke_async")
+            self._turns.goes_on("invoke_async")
+            self._turns.runs()
+            run = AsyncRun(self._guard, main, lambda: self._invoke(main), lambda: None, self)
+        return run.begin()
+
     def reset_all_variables(self) -> None:
         """Variable tensors back to their first value: zero, or the zero point of int8.
 
@@ -352,47 +370,68 @@ class Interpreter(Delegated):
     def _call(
         self, call: Call, what: str, reset_variables: bool = False, on_device: bool = False
     ) -> dict[str, Any]:
-        settings = self._settings
         with self._guard.whole(what):
-            subgraph = self._graph.subgraphs[call.subgraph]
-            values = [
-                (
-                    t,
-                    value
-                    if is_device_array(value)
-                    else convert(t, value, quantize=settings.quantize_inputs),
-                )
-                for t, value in ((subgraph.tensors[i], v) for i, v in call.inputs.items())
-            ]
-            self._views.ensure_none(what)
-            if call.subgraph == 0:  # whose inputs set_tensor sets
-                self._turns.runs(own_inputs=True)
-            before = [(t.index, t.shape) for t, _ in values]
-            try:
-                for t, array in values:
-                    if t.shape != tuple(array.shape):
-                        check_resize(subgraph, t.index, list(array.shape), False)
-                        subgraph.resize_tensor(t.index, tuple(array.shape))
-                self._allocate(subgraph)
-            except Exception:
-                for index, shape in before:
-                    subgraph.resize_tensor(index, shape)
-                raise
-            if reset_variables:
-                self._graph.reset_state()
-            with Lent(self._graph.delegation, subgraph) as lent:
-                for t, array in values:
-                    if is_device_array(array):
-                        lent.give(t, array)
-                        continue
-                    check_shape(t, array)
-                    np.copyto(writable(t), array)
-                    self._store(t, call.subgraph)
-                outputs = {name: subgraph.tensors[i] for name, i in call.outputs.items()}
-                if on_device:
-                    lent.make(outputs.values())
-                self._invoke(subgraph)
-                return {name: self._result(t, lent, call) for name, t in outputs.items()}
+            return self._run_call(call, what, reset_variables, on_device)
+
+    def _call_async(self, call: Call, what: str) -> AsyncRun[dict[str, Any]]:
+        """As `_call`, on a thread; the values are taken now."""
+        taken = {i: v if is_device_array(v) else deepcopy(v) for i, v in call.inputs.items()}
+        call = replace(call, inputs=taken)
+        found: dict[str, Any] = {}
+        with self._guard.whole(what):
+            run = AsyncRun(
+                self._guard,
+                self._graph.subgraphs[call.subgraph],
+                lambda: found.update(self._run_call(call, what)),
+                lambda: found,
+                self,
+                direct=False,
+            )
+        return run.begin()
+
+    def _run_call(
+        self, call: Call, what: str, reset_variables: bool = False, on_device: bool = False
+    ) -> dict[str, Any]:
+        settings = self._settings
+        subgraph = self._graph.subgraphs[call.subgraph]
+        values = [
+            (
+                t,
+                value
+                if is_device_array(value)
+                else convert(t, value, quantize=settings.quantize_inputs),
+            )
+            for t, value in ((subgraph.tensors[i], v) for i, v in call.inputs.items())
+        ]
+        self._views.ensure_none(what)
+        if call.subgraph == 0:  # whose inputs set_tensor sets
+            self._turns.runs(own_inputs=True)
+        before = [(t.index, t.shape) for t, _ in values]
+        try:
+            for t, array in values:
+                if t.shape != tuple(array.shape):
+                    check_resize(subgraph, t.index, list(array.shape), False)
+                    subgraph.resize_tensor(t.index, tuple(array.shape))
+            self._allocate(subgraph)
+        except Exception:
+            for index, shape in before:
+                subgraph.resize_tensor(index, shape)
+            raise
+        if reset_variables:
+            self._graph.reset_state()
+        with Lent(self._graph.delegation, subgraph) as lent:
+            for t, array in values:
+                if is_device_array(array):
+                    lent.give(t, array)
+                    continue
+                check_shape(t, array)
+                np.copyto(writable(t), array)
+                self._store(t, call.subgraph)
+            outputs = {name: subgraph.tensors[i] for name, i in call.outputs.items()}
+            if on_device:
+                lent.make(outputs.values())
+            self._invoke(subgraph)
+            return {name: self._result(t, lent, call) for name, t in outputs.items()}
 
     def _result(self, tensor: LiveTensor, lent: Lent, call: Call) -> Any:
         array = lent.array(tensor)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from .named import Call
 
 if TYPE_CHECKING:
+    from .async_run import AsyncRun
     from .details import TensorDetails
     from .interpreter import Interpreter
 
@@ -38,6 +39,16 @@ class SignatureRunner:
 
     def __call__(self, **kwargs: Any) -> dict[str, Any]:
         """Runs the signature on arrays given by input name; fresh arrays by output name."""
+        return self._interpreter._call(self._named(kwargs), "SignatureRunner")
+
+    def invoke_async(self, **kwargs: Any) -> AsyncRun[dict[str, Any]]:
+        """Starts what a call does, with the values as they are now, and comes back.
+
+        `wait()` of the result gives the outputs by name; see `Interpreter.invoke_async`.
+        """
+        return self._interpreter._call_async(self._named(kwargs), "invoke_async")
+
+    def _named(self, kwargs: dict[str, Any]) -> Call:
         names = ", ".join(self._inputs) or "none"
         if len(kwargs) != len(self._inputs):
             raise ValueError(
@@ -50,9 +61,7 @@ class SignatureRunner:
                     f"Invalid Input name ({name}) for SignatureDef. The inputs are {names}."
                 )
         inputs = {self._inputs[name]: value for name, value in kwargs.items()}
-        return self._interpreter._call(
-            Call(self._subgraph_index, inputs, self._outputs), "SignatureRunner"
-        )
+        return Call(self._subgraph_index, inputs, self._outputs)
 
     def get_input_details(self) -> dict[str, TensorDetails]:
         """Tensor details by input name."""

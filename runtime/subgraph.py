@@ -19,6 +19,7 @@ from ..kernels import api
 from ..kernels.api import NodeSpec, OpError, Run, Shape
 from ..kernels.types import Array
 from .arena import place
+from .async_kernel import AsyncNode
 from .blas import one_thread
 from .context import LiveContext
 from .errors import NodeError, UnresolvedOpsError
@@ -37,6 +38,7 @@ from .tensor import (
 
 if TYPE_CHECKING:
     from .graph import Graph
+    from .pending import Pending
     from .plan import Plan
 
 
@@ -66,6 +68,7 @@ class LiveSubgraph(LiveContext):
         self._call_nodes: list[LiveNode] = []
         self._on_host = True  # some node may call BLAS
         self._arena: Array | None = None
+        self.async_nodes: dict[int, AsyncNode] = {}
         self._running = False
         self._preparing = None
 
@@ -126,7 +129,7 @@ class LiveSubgraph(LiveContext):
             try:
                 node.user_data = node.registration.init(self, node.options)
             except Exception as e:
-                self._fail(node, "initialise", e)
+                self.fail(node, "initialise", e)
             self.graph.to_free.append((self, node))
 
     # -- allocation
@@ -148,7 +151,7 @@ class LiveSubgraph(LiveContext):
             except UnresolvedOpsError:  # of a subgraph that a control-flow node calls
                 raise
             except Exception as e:
-                self._fail(node, "prepare", e)
+                self.fail(node, "prepare", e)
         self.settle()
         self.reset_variables()
         self.allocated = True
@@ -168,7 +171,7 @@ class LiveSubgraph(LiveContext):
             try:
                 call = self._make_call(node)
             except Exception as e:
-                self._fail(node, "prepare", e)
+                self.fail(node, "prepare", e)
             if call is not None:
                 self._calls.append(call)
                 self._call_nodes.append(node)
@@ -216,6 +219,16 @@ class LiveSubgraph(LiveContext):
         finally:
             graph.calm = False
 
+    def start(self) -> Pending | None:
+        """Starts an invoke on the delegate that runs all of it, where that can be waited for."""
+        if not self.allocated:
+            raise RuntimeError(
+                "Invoke called on model that is not ready: call allocate_tensors() first"
+            )
+        if len(self._calls) != 1 or self.graph.profiler is not None or self.graph.calm:
+            return None
+        return self.graph.delegation.start(self)
+
     def run(self) -> None:
         """The calls in turn. `invoke` is the way in."""
         profiler = self.graph.profiler
@@ -233,7 +246,7 @@ class LiveSubgraph(LiveContext):
                     profiler.record(self.index, node, start, clock())
         except Exception as e:
             done = len(self._calls) - calls.__length_hint__()  # type: ignore[attr-defined]
-            self._fail(self._call_nodes[done - 1], "invoke", e)
+            self.fail(self._call_nodes[done - 1], "invoke", e)
         finally:
             self._running = False
 
@@ -296,6 +309,8 @@ class LiveSubgraph(LiveContext):
         return self._bind(node, self._input_arrays(node), [t.array for t in node.outputs])
 
     def _plain_invoke(self, node: LiveNode) -> Run:
+        if node.registration.async_kernel is not None:
+            return self.async_nodes.setdefault(node.index, AsyncNode(self, node))
         invoke = node.registration.invoke
         if invoke is None:
             raise OpError(f"the registration of {node.op} has neither invoke nor bind")
@@ -367,6 +382,16 @@ class LiveSubgraph(LiveContext):
             if node.registration.reset is not None:
                 node.registration.reset(self, node.user_data)
 
+    def close_async(self, report: Callable[[str], None]) -> None:
+        """Asynchronous kernels let go of the tensors' memory, before their nodes are freed."""
+        closing, self.async_nodes = self.async_nodes, {}
+        for index, made in closing.items():
+            try:
+                made.close()
+            except Exception as e:  # the others are still to be closed
+                op = self.nodes[index].op
+                report(f"node {index} ({op}): unregistering its buffers failed: {e}")
+
     def release(self) -> None:
         """Lets go of all memory but the constants."""
         self.allocated = False
@@ -379,7 +404,7 @@ class LiveSubgraph(LiveContext):
             node.temporaries = []
             node.persistent = {}
 
-    def _fail(self, node: LiveNode, doing: str, error: Exception) -> NoReturn:
+    def fail(self, node: LiveNode, doing: str, error: Exception) -> NoReturn:
         if isinstance(error, OpError | NodeError):
             text = str(error)
         else:

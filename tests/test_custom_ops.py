@@ -428,9 +428,9 @@ def test_a_pure_custom_op_from_infer_and_bind() -> None:
 def test_the_async_kernel_is_carried() -> None:
     async_kernel = object()
     resolver = MutableOpResolver()
-    resolver.add_custom("Atan", Registration(invoke_async=async_kernel))  # type: ignore[arg-type]
+    resolver.add_custom("Atan", Registration(async_kernel=async_kernel))  # type: ignore[arg-type]
     found = resolver.find_op("Atan", 1)
-    assert found is not None and found.invoke_async is async_kernel
+    assert found is not None and found.async_kernel is async_kernel
 
 
 def test_an_op_may_read_its_interpreter() -> None:

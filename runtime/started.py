@@ -1,0 +1,49 @@
+"""An invoke that is one kernel of a delegate, between its start and its end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..kernels.api import OpError
+from .pending import Pending
+from .plan import Placed
+from .state import State
+
+if TYPE_CHECKING:
+    from .delegation import Delegation
+    from .subgraph import LiveSubgraph
+
+
+class Started:
+    """Implements `Pending`; made by `Delegation.start`."""
+
+    def __init__(
+        self,
+        delegation: Delegation,
+        subgraph: LiveSubgraph,
+        placed: Placed,
+        pending: Pending,
+        state: State,
+    ) -> None:
+        self._delegation = delegation
+        self._subgraph = subgraph
+        self._placed = placed
+        self._pending = pending
+        self._state = state
+
+    def done(self) -> bool:
+        return self._pending.done()
+
+    def wait(self) -> None:
+        """After a fault of the delegate the invoke is run again without it, as any other is."""
+        try:
+            self._pending.wait()
+        except OpError as e:  # the values' fault
+            self._subgraph.fail(self._placed.node, "invoke", e)
+        except Exception as e:
+            if self._delegation.rules.strict:
+                self._subgraph.fail(self._placed.node, "invoke", e)
+            self._delegation.recover(self._placed.delegate, e, self._state)
+            self._subgraph.invoke()
+            return
+        self._delegation.settle_handles(self._subgraph)
