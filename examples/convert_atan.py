@@ -45,7 +45,7 @@ def train(model: Model, steps: int = 300, rate: float = 2.0) -> None:
         model.offset.assign_sub(rate * tape.gradient(loss, model.offset))
 
 
-def convert(model: Model, allow_custom_ops: bool) -> bytes:
+def convert(model: Any, allow_custom_ops: bool) -> bytes:
     function = model.__call__.get_concrete_function()
     converter = tf.lite.TFLiteConverter.from_concrete_functions([function], model)
     converter.allow_custom_ops = allow_custom_ops

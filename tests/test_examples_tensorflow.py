@@ -73,6 +73,33 @@ def test_the_same_by_tensorflow(atan: ModuleType, trained: Any) -> None:
     np.testing.assert_allclose(atan.run(model, None), trained(atan.X).numpy(), rtol=1e-6)
 
 
+class Implementing(tf.Module):  # type: ignore[misc,name-defined]
+    """y = 2 * atan(x + 1), the sum and atan in a function that says which op it stands for."""
+
+    @tf.function(  # type: ignore[untyped-decorator]
+        experimental_implements='name: "ShiftedAtan" '
+        'attr { key: "tfl_fusable_op" value { b: true } } attr { key: "offset" value { f: 1.0 } }'
+    )
+    def shifted(self, x: Any) -> Any:
+        return tf.atan(x + 1)
+
+    @tf.function(input_signature=[tf.TensorSpec([5], tf.float32, "x")])  # type: ignore[untyped-decorator]
+    def __call__(self, x: Any) -> Any:
+        return self.shifted(x) * 2.0
+
+
+def test_a_function_that_is_to_be_an_op(atan: ModuleType) -> None:
+    """`experimental_implements` names the op, and its attributes become options."""
+    model = atan.convert(Implementing(), allow_custom_ops=True)
+    assert [o.op for o in Model.from_buffer(model).subgraphs[0].operators] == ["ShiftedAtan", "MUL"]
+
+    def own(x: Any, *, offset: float) -> Any:
+        return np.arctan(x + np.float32(offset))
+
+    found = atan.run(model, {"ShiftedAtan": own})
+    np.testing.assert_allclose(found, 2 * atan.Y, rtol=1e-5)
+
+
 def test_the_guides_program(atan: ModuleType, capfd: pytest.CaptureFixture[str]) -> None:
     assert atan.main() == 0
     out = capfd.readouterr().out

@@ -54,6 +54,27 @@ def test_goes_last_and_takes_what_others_leave() -> None:
         assert [d.name for d in interpreter.delegates] == ["flex", "fake"]
 
 
+@pytest.mark.parametrize("rules", [{"exclude": [0]}, {"only": ["ADD"]}])
+def test_kept_off_by_the_user(rules: dict[str, Any]) -> None:
+    """There is nobody else who could: TensorFlow runs them one by one, and the report says so."""
+    x = np.float32([-2, 0, 0.5])
+    with Interpreter(model_content=chain(), **rules) as interpreter:
+        found = interpreter.run({"x": x})["y"]
+        np.testing.assert_allclose(found, np.arctan(np.arctan(x)) + 1, rtol=1e-6)
+        first = interpreter.delegate_coverage().nodes[0]
+        assert first.placed_on == "cpu"
+        assert first.refusals[0].code == "POLICY" and "the user said no" in first.refusals[0].text
+
+
+def test_all_tensors_preserved() -> None:
+    x = np.float32([-2, 0, 0.5])
+    with Interpreter(model_content=chain(), experimental_preserve_all_tensors=True) as interpreter:
+        interpreter.run({"x": x})
+        for name, want in (("a", np.arctan(x)), ("c", np.arctan(np.arctan(x)))):
+            index = next(d["index"] for d in interpreter.get_tensor_details() if d["name"] == name)
+            np.testing.assert_allclose(interpreter.get_tensor(index), want, rtol=1e-6)
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -243,6 +264,19 @@ def test_nodes_that_do_not_fit(model: Any, text: str) -> None:
     with pytest.raises(RuntimeError, match=text) as e:
         Interpreter(model_content=model()).allocate_tensors()
     assert "Node number 0" in str(e.value)
+
+
+def test_a_dynamic_node_that_does_not_fit() -> None:
+    """A size known at run time alone does not keep the types from being checked."""
+    b = ModelBuilder()
+    g = b.subgraph("main")
+    x = g.input("x", (2,), "string")
+    out = [("places", (0, 2), "int64"), ("words", (0,), "string"), ("shape", (2,), "int64")]
+    blank = g.constant("blank", np.array(b"", object))
+    words = flex(g, "StringSplitV2", [x, blank], out, maxsplit=-1)
+    g.outputs(flex(g, "StringLength", [words[1]], ("y", (2,), "float32"), unit=b"BYTE"))
+    with pytest.raises(RuntimeError, match="'stringlength' is int32; the model declares float32"):
+        Interpreter(model_content=b.build()).run({"x": np.array([b"a b", b"c"], object)})
 
 
 def test_functions_are_refused() -> None:

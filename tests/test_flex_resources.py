@@ -224,6 +224,23 @@ def test_random_numbers_begin_anew_with_each_interpreter() -> None:
     assert runs[0][0] != runs[0][1]
 
 
+def test_a_generator_goes_on_when_shapes_change() -> None:
+    b = ModelBuilder()
+    g = b.subgraph("main")
+    x = g.input("x", (2,), shape_signature=(-1,))
+    shape = g.constant("shape", np.int32([4]))
+    seeds = {"seed": 3, "seed2": 4, "dtype": FLOAT, "T": INT}
+    y = flex(g, "RandomUniform", [shape], ("y", (4,), "float32"), **seeds)
+    g.outputs(y, flex(g, "Atan", [x], ("z", (2,), "float32"), T=FLOAT))
+    runs = []
+    for sizes in ((2, 2, 2, 2), (2, 3, 2, 5)):
+        with Interpreter(model_content=b.build()) as interpreter:
+            given = [np.ones(n, np.float32) for n in sizes]
+            runs.append([interpreter.run({"x": x})["y"].tolist() for x in given])
+    assert runs[0] == runs[1]
+    assert len({str(r) for r in runs[0]}) == 4
+
+
 def test_a_resource_that_tensorflow_did_not_make() -> None:
     b = ModelBuilder()
     g = b.subgraph("main")

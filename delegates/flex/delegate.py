@@ -58,6 +58,7 @@ class FlexDelegate(SimpleDelegate):
         made = node.user_data
         if not isinstance(made, FlexNode):
             raise Unsupported("OP", f"got {node.op}; takes TensorFlow's own operators, {FLEX}…")
+        made.check(node)
         return made
 
     def build(self, partition: Partition) -> Kernel:
@@ -70,14 +71,13 @@ class FlexKernel(Kernel):
         self.launches = tuple(f.op for f in flex)
         self._partition = partition
         self._resize = flex[0].resize
-        self._program = Program(partition.nodes, partition.outputs)
+        self._program = Program(partition.subgraph, partition.nodes, partition.outputs)
 
     def invoke(self) -> None:
         p = self._partition
         self._program.run(self._resize, p.shared, p.host_inputs, p.host_outputs)
 
     def free(self) -> None:
-        self._program.free()
         self._partition.shared.clear()
 
 

@@ -88,6 +88,11 @@ class Library:
         """TensorFlow's type of that name. TypeError where this version has none."""
         return _dtype(self, dtype)
 
+    def type_name(self, number: int) -> str:
+        """The name of one of TensorFlow's types, which is `DType.label` for those in models."""
+        name: str = self._dtypes.as_dtype(number).name
+        return name
+
     def tensor(self, array: Array, dtype: DType) -> Any:
         """A tensor with a copy of the value: TensorFlow may keep it, or give its memory on."""
         kind = _dtype(self, dtype)

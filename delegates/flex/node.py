@@ -36,9 +36,6 @@ class FlexNode:
         self._alone: Program | None = None
 
     def free(self) -> None:
-        if self._alone is not None:
-            self._alone.free()
-            self._alone = None
         self.resources.release()
 
     def check(self, node: Node) -> None:
@@ -50,14 +47,11 @@ class FlexNode:
                 f"{len(self.outputs)} outputs; the model gives it {given} and {len(node.outputs)}"
             )
         for i, (tensor, made) in enumerate(zip(node.outputs, self.outputs, strict=True)):
-            try:
-                declared = self.library.dtype(tensor.dtype).as_datatype_enum
-            except TypeError:
-                declared = -1
-            if declared != made:
+            name = self.library.type_name(made)
+            if tensor.dtype.label != name:
                 raise OpError(
-                    f"output {i} of TensorFlow's {self.op} {self.name!r} is of its type {made}; "
-                    f"the model declares {tensor.dtype.label}, which is {declared}"
+                    f"output {i} of TensorFlow's {self.op} {self.name!r} is {name}; the model "
+                    f"declares {tensor.dtype.label}"
                 )
 
     def prepare(self, context: Context, node: Node) -> None:
@@ -74,7 +68,7 @@ class FlexNode:
     def invoke(self, node: Node) -> None:
         """For a node that is in no partition: a body that gets new shapes while the model runs."""
         if self._alone is None:
-            self._alone = Program([node])
+            self._alone = Program(self, [node], node.outputs)
         self._alone.run(self.resize)
 
     def _infer(self, node: Node) -> list[tuple[int, ...] | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, MutableMapping, Sequence
+from collections.abc import Callable, Container, Hashable, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,30 +28,34 @@ class Held:
 class Program:
     """`nodes`, in an order that runs; stateful ones keep it.
 
-    `outputs`: the tensors that anybody else reads; by default all.
+    `owner`: what tells nodes of equal numbers apart, such as their subgraph's number. `outputs`:
+    the tensors that anybody else reads. The function is their interpreter's, and lives
+    as long as that: what its kernels keep is not lost when other shapes take other plans.
     """
 
-    def __init__(self, nodes: Sequence[Node], outputs: Sequence[Tensor] | None = None) -> None:
+    def __init__(self, owner: Hashable, nodes: Sequence[Node], outputs: Sequence[Tensor]) -> None:
         self._nodes = nodes
         first: FlexNode = nodes[0].user_data
-        self._library = first.library
+        self._library, resources = first.library, first.resources
         body = _Body(self._library)
         for node in nodes:
             body.add(node)
-        made = [t for n in nodes for t in n.outputs]
-        self.outputs = list(made if outputs is None else outputs)
-        self.inputs = body.inputs
+        self.inputs, self.outputs = body.inputs, outputs
         self._constants: list[Any] = [
-            self._library.tensor(t.spec.const, t.dtype) if t.spec.const is not None else None
+            None if t.spec.const is None else resources.constant(t, t.spec.const)
             for t in body.inputs
         ]
-        self._function = Function(
-            self._library,
-            body.nodes,
-            [self._library.dtype(t.dtype).as_datatype_enum for t in body.inputs],
-            [body.made[t.index] for t in self.outputs],
-            body.last,
-        )
+        key = owner, tuple(n.index for n in nodes), tuple(t.index for t in outputs)
+        function = resources.functions.get(key)
+        if function is None:
+            function = resources.functions[key] = Function(
+                self._library,
+                body.nodes,
+                [self._library.dtype(t.dtype).as_datatype_enum for t in body.inputs],
+                [body.made[t.index] for t in outputs],
+                body.last,
+            )
+        self._function = function
 
     def run(
         self,
@@ -83,9 +87,6 @@ class Program:
                 shared[tensor.index] = value
             if to_host is None or tensor.index in to_host:
                 _give(library, value, tensor, resize)
-
-    def free(self) -> None:
-        self._function.free()
 
     def _explain(self, error: Exception) -> str:
         """TensorFlow's text, with the node that it is about."""

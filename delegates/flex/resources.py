@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
+from collections.abc import Hashable, MutableMapping
 from itertools import count
 from typing import Any
 
 from ...kernels.api import Tensor
+from ...kernels.types import Array
 from .function import Function
 from .library import Library
 
 RESOURCE = 20  # DT_RESOURCE
 _BOOL = 10  # DT_BOOL
+_KEY = ("tensorflow",)
 _numbers = count()
 
 
@@ -29,13 +31,24 @@ class Resources:
         self._variables: dict[tuple[str, bytes, bytes], _Variable] = {}
         self._users = 0
         self.handles: dict[Tensor, Any] = {}  # what makes them, where it takes no inputs
+        # kept while the interpreter lives: a plan for other shapes has the same functions
+        self.functions: dict[Hashable, Function] = {}
+        self._constants: dict[Tensor, tuple[Array, Any]] = {}
 
     @classmethod
     def of(cls, resources: MutableMapping[Any, Any], library: Library) -> Resources:
         """Those of the interpreter whose mapping this is."""
-        found = resources.setdefault(("tensorflow",), cls(library))
-        assert isinstance(found, cls)
+        found = resources.get(_KEY)
+        if not isinstance(found, cls):
+            found = resources[_KEY] = cls(library)
         return found
+
+    def constant(self, tensor: Tensor, value: Array) -> Any:
+        """TensorFlow's copy of it, made once."""
+        kept = self._constants.get(tensor)
+        if kept is None or kept[0] is not value:
+            kept = self._constants[tensor] = value, self._library.tensor(value, tensor.dtype)
+        return kept[1]
 
     def adopt(self, node_def: Any) -> None:
         """Puts what the node makes, if it makes a resource, into this container."""
@@ -58,9 +71,10 @@ class Resources:
             self._destroy(maker)
         for variable in self._variables.values():
             variable.free()
-        self._makers.clear()
-        self.handles.clear()
-        self._variables.clear()
+        for function in self.functions.values():
+            function.free()
+        for kept in (self._makers, self.handles, self._variables, self.functions, self._constants):
+            kept.clear()
 
     @property
     def value(self) -> dict[Any, Any]:
