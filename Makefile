@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 WORKERS ?= 2
 
 .NOTPARALLEL:
-.PHONY: demo test test-tensorflow nvrtc check bench clean
+.PHONY: demo test test-tensorflow nvrtc oclgrind check bench clean
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/python examples/digits_demo.py
@@ -17,6 +17,10 @@ test: $(VENV)/dev.stamp $(VENV)/devices.stamp
 
 nvrtc: $(VENV)/dev.stamp $(VENV)/nvrtc.stamp
 	$(BIN)/python -m pytest -n $(WORKERS) -m nvrtc tests/test_nvrtc.py
+
+# all device kernels, interpreted: for a night
+oclgrind: $(VENV)/dev.stamp $(VENV)/devices.stamp
+	$(BIN)/python tests/oclgrind_check.py $(FAMILIES)
 
 # what needs TensorFlow, which the other tests go without
 test-tensorflow: $(VENV)/dev.stamp $(VENV)/tensorflow.stamp

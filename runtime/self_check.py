@@ -17,8 +17,9 @@ import numpy as np
 
 from ..kernels.api import Node, OpError, Registration, Tensor
 from ..kernels.types import Array, DType, bfloat16_to_float32
-from .delegate import DeviceTime, Kernel, Partition, Pending
+from .delegate import DeviceTime, Kernel, Partition
 from .node import LiveNode, NodeBinding
+from .pending import Pending
 from .tensor import LiveTensor
 
 if TYPE_CHECKING:
