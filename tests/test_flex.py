@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -289,3 +290,29 @@ def test_functions_are_refused() -> None:
     model = _alone("PartitionedCall", pack(made.op, made.SerializeToString()), [X], Y)
     with pytest.raises(ValueError, match="is the function 'inner', and a"):
         Interpreter(model_content=model)
+
+
+# -- bundles
+
+
+def test_bundles(tmp_path: Path) -> None:
+    """TensorFlow runs what the bundle gives no op for; an op by entry point goes before it."""
+    pytest.importorskip("cryptography", reason="the extra `bundle` is not installed")
+    from bundles import Keys, make
+
+    from litedelegate.customops.bundle import Bundle
+
+    keys, x = Keys.make(), np.float32([2, 4, 6])
+    for python_ops, delegates, want in (
+        ({}, ["flex"], np.arctan(np.arctan(x)) + 1),
+        ({"FlexAtan": "bundles:halves"}, [], x / 4 + 1),
+    ):
+        make(tmp_path / "b.ldb", keys, models={"main": chain()}, python_ops=python_ops)
+        with (
+            Bundle.open(
+                tmp_path / "b.ldb", key=keys.secret, trusted=[keys.signer.public()]
+            ) as bundle,
+            bundle.interpreter() as interpreter,
+        ):
+            np.testing.assert_allclose(interpreter.run({"x": x})["y"], want, rtol=1e-6)
+            assert [d.name for d in interpreter.delegates] == delegates
