@@ -9,6 +9,9 @@ from pathlib import Path
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+# What a test asks a delegate to take, it takes, whether it pays or not.
+os.environ.setdefault("LITEDELEGATE_COSTS", "none")
+
 import pytest
 from hypothesis import HealthCheck, settings
 

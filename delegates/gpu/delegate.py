@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from ...kernels.api import Node, NodeSpec, Registration, Tensor, Unsupported
 from ...kernels.device import Capability, Lowered, sources
 from ...kernels.types import Array
+from ...runtime.cost import CostProfile
 from ...runtime.delegate import DelegateContext, DeviceTime, Kernel, Partition
 from ...runtime.simple_delegate import SimpleDelegate
 from .device import Device
@@ -14,6 +15,10 @@ from .dry import DryDevice
 from .fuse import Item
 from .inline import inlined
 from .plan import Plan
+
+
+# of the device and of the host
+Costs = Callable[[], tuple[CostProfile | None, CostProfile]]
 
 
 class GpuDelegate(SimpleDelegate):
@@ -24,11 +29,22 @@ class GpuDelegate(SimpleDelegate):
 
     uses_blas = False
 
-    def __init__(self, name: str, device: Device, half: bool = False) -> None:
-        """`half`: float32 that stays on the device is stored in 16 bits, computed with in 32."""
+    def __init__(
+        self, name: str, device: Device, half: bool = False, costs: Costs | None = None
+    ) -> None:
+        """`half`: float32 that stays on the device is stored in 16 bits, computed with in 32.
+        `costs`: gives the profiles by which partitions are chosen, when they are first needed;
+        without it all are taken.
+        """
         self.name = name
         self.device = device
         self.half = half
+        self._costs = costs
+
+    def prepare(self, context: DelegateContext) -> None:
+        if self._costs is not None:
+            (self.profile, self.host_profile), self._costs = self._costs(), None
+        super().prepare(context)
 
     def lower(self, node: Node, registration: Registration) -> Lowered:
         lowered = self._lower(node.spec, registration)

@@ -53,6 +53,10 @@ class Device(Protocol):
     @property
     def name(self) -> str: ...
 
+    def identity(self) -> Sequence[str]:
+        """What tells it from others, drivers and versions included."""
+        return [self.name]
+
     def allocate(self, nbytes: int) -> Any:
         """A buffer; MemoryError where there is no room."""
         ...

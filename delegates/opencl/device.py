@@ -87,7 +87,7 @@ class OpenCLDevice(Device):
 
     def _fault(self, source: str) -> str:
         """What the compiler says of a text that it does not take; "" where it does."""
-        parts = ["probe", source, *self._key()]
+        parts = ["probe", source, *self.identity()]
         known = self.cache.get(parts)
         if known is None:
             try:
@@ -100,7 +100,7 @@ class OpenCLDevice(Device):
             self.cache.put(parts, known)
         return known.decode()
 
-    def _key(self) -> list[str]:
+    def identity(self) -> list[str]:
         """What a built program depends on beside its text and options."""
         d = self.device
         p = d.platform
@@ -156,7 +156,7 @@ class OpenCLDevice(Device):
 
     def _program(self, source: str) -> Any:
         cl = self.library
-        parts = [source, *self._options, *self._key()]
+        parts = [source, *self._options, *self.identity()]
         binary = self.cache.get(parts)
         if binary is not None:
             try:

@@ -1,0 +1,109 @@
+"""Measured cost profiles: kept on disk, and what they decide."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from devices import NAMES, device
+
+from litedelegate import Interpreter, ModelBuilder
+from litedelegate.delegates.gpu import calibrate
+from litedelegate.delegates.gpu.cache import ProgramCache
+from litedelegate.delegates.gpu.calibrate import VARIABLE, choose, profiles
+from litedelegate.delegates.gpu.delegate import GpuDelegate
+from litedelegate.delegates.opencl import OpenCLDelegate
+from litedelegate.runtime.cost import NUMPY, OPENCL_CPU, PROFILES
+
+
+@pytest.fixture(params=list(NAMES))
+def backend(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def name(backend: str) -> str:
+    return device(backend).device.platform.name.strip()
+
+
+def tiny() -> bytes:
+    b = ModelBuilder()
+    g = b.subgraph("main")
+    g.outputs(g.op("NEG", [g.input("x", (4,))], ("y", (4,), "float32")))
+    return b.build()
+
+
+def test_measured_once_and_kept(
+    backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, programs = device(backend), ProgramCache(tmp_path)
+    make = lambda: GpuDelegate("opencl", found)  # noqa: E731
+    monkeypatch.setattr(calibrate, "_SECONDS", 0.003)
+    own, numpys = profiles(found, programs, make)
+    assert own.name == found.name
+    assert numpys.name == "numpy"
+    for profile in (own, numpys):
+        # within what any machine of these years does
+        assert 1e7 < profile.operations < 1e16
+        assert 1e8 < profile.bytes < 1e15
+        assert 1e-9 < profile.per_node < 1e-2
+        assert profile.by_op["DEPTHWISE_CONV_2D"] > 1e6
+    monkeypatch.setattr(calibrate, "_measure", lambda *a: pytest.fail("measured again"))
+    assert profiles(found, ProgramCache(tmp_path), make) == (own, numpys)
+
+
+def test_what_is_damaged_is_measured_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found, programs = device("opencl-intel"), ProgramCache(tmp_path)
+    measured: list[str] = []
+
+    def measure(what: str, *rest: Any) -> Any:
+        measured.append(what)
+        return replace(NUMPY, name=what)
+
+    monkeypatch.setattr(calibrate, "_measure", measure)
+    make = lambda: GpuDelegate("opencl", found)  # noqa: E731
+    profiles(found, programs, make)
+    paths = list(tmp_path.iterdir())
+    paths[0].write_text("{")
+    paths[1].write_text(json.dumps({**asdict(NUMPY), "more": 1}))
+    profiles(found, programs, make)
+    profiles(found, programs, make)
+    assert measured == [found.name, "numpy"] * 2
+
+
+def test_a_partition_that_does_not_pay_is_left(backend: str, tmp_path: Path) -> None:
+    slow = replace(OPENCL_CPU, name="slow", per_partition=1.0)
+    for costs, where in ((slow, "cpu"), ("none", "opencl")):
+        delegate = OpenCLDelegate(name(backend), cache=tmp_path, costs=costs)
+        interpreter = Interpreter(model_content=tiny(), delegates=[delegate])
+        np.testing.assert_array_equal(interpreter.run({"x": np.ones(4, "f4")})["y"], -1)
+        (node,) = interpreter.delegate_coverage().nodes
+        assert node.placed_on == where
+    refusals = Interpreter(
+        model_content=tiny(), delegates=[OpenCLDelegate(name(backend), costs=slow)]
+    ).delegate_coverage()
+    (reason,) = refusals.nodes[0].refusals
+    assert reason.code == "POLICY"
+    assert "1 node does not pay: 10000" in reason.text
+    assert "µs on slow" in reason.text
+
+
+def test_named_profiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = device("opencl-intel")
+    ask = lambda costs, folder="": choose(  # noqa: E731
+        costs, found, ProgramCache(folder or tmp_path), lambda: pytest.fail("not asked")
+    )
+    monkeypatch.delenv(VARIABLE, raising=False)
+    assert ask("gpu") == (PROFILES["gpu"], NUMPY)
+    assert ask(OPENCL_CPU) == (OPENCL_CPU, NUMPY)
+    assert ask("none") == (None, NUMPY)
+    monkeypatch.setenv(VARIABLE, "opencl-cpu")
+    assert ask(None) == (OPENCL_CPU, NUMPY)
+    with pytest.raises(ValueError, match="got 'fast'; there are calibrated, none, numpy"):
+        ask("fast")
+    # nowhere to keep them: each process would measure
+    monkeypatch.setenv("LITEDELEGATE_CACHE", "")
+    assert choose("calibrated", found, ProgramCache(), lambda: pytest.fail("")) == (None, NUMPY)
