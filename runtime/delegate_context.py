@@ -78,6 +78,14 @@ class PlanningContext:
         own = self._plan.own_nodes
         return self._subgraph.nodes[index] if index < own else self._plan.placed[index - own].node
 
+    def variable(self, node: Node) -> Any:
+        handle = node.inputs[0]
+        for maker in self._subgraph.nodes:
+            made = maker.op == "VAR_HANDLE" and not maker.registration.custom
+            if made and handle is not None and maker.outputs[0].index == handle.index:
+                return maker.user_data
+        return None
+
     def called(self, node: Node) -> Called | None:
         keys = {"CALL": "subgraph", "STABLEHLO_COMPOSITE": "decomposition_subgraph_index"}
         if node.op not in keys:

@@ -18,7 +18,7 @@ NONE = {"fused_activation_function": "NONE"}
 @pytest.fixture(params=list(NAMES))
 def delegate(request: pytest.FixtureRequest, tmp_path: Path) -> OpenCLDelegate:
     found = device(request.param)
-    return OpenCLDelegate(found.device.platform.name.strip(), cache=tmp_path)
+    return OpenCLDelegate(found.device.platform.name.strip(), cache=tmp_path, costs="none")
 
 
 def calls(depth: int, shapes: tuple[tuple[int, ...], ...] = ((3,), (3,))) -> bytes:

@@ -34,6 +34,7 @@ class CUDAKernel(PlanKernel):
         return Started(self._plan, self._device)
 
     def _place(self) -> None:
+        self._refresh()
         handles = self._partition.handles
         arrays = {i: a for i, a in handles.items() if i in self._crossing}
         if arrays:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from ...kernels.api import Node, NodeSpec, Registration, Tensor, Unsupported
 from ...kernels.device import Capability, Lowered, sources
-from ...kernels.types import Array
+from ...kernels.types import Array, DType
 from ...runtime.cost import CostProfile
 from ...runtime.delegate import DelegateContext, DeviceTime, Kernel, Partition
 from ...runtime.simple_delegate import SimpleDelegate
@@ -15,8 +16,10 @@ from .dry import DryDevice
 from .fuse import Item
 from .inline import inlined
 from .plan import Plan
+from .variables import OPS, Held, Variables, held
 
-
+# what becomes of a node: its device form, the items of a call, or a variable read or written
+Claim = Lowered | Sequence[Item] | Held
 # of the device and of the host
 Costs = Callable[[], tuple[CostProfile | None, CostProfile]]
 
@@ -60,9 +63,9 @@ class GpuDelegate(SimpleDelegate):
         lowered: Lowered = registration.lower(spec, self.device.capability)
         return lowered
 
-    def claim(
-        self, context: DelegateContext, node: Node, registration: Registration
-    ) -> Lowered | Sequence[Item]:
+    def claim(self, context: DelegateContext, node: Node, registration: Registration) -> Claim:
+        if node.op in OPS and not registration.custom:
+            return held(context, node, self.device.capability)
         called = context.called(node)
         if called is None:
             return self.lower(node, registration)
@@ -84,12 +87,19 @@ class PlanKernel(Kernel):
     def __init__(
         self, device: Device, partition: Partition, fuse: bool, half: bool = False
     ) -> None:
-        items = [i for node in partition.nodes for i in _items(node, partition.claims[node.index])]
+        self._variables = Variables()
+        items = [
+            item
+            for node in partition.nodes
+            for item in _items(node, partition.claims[node.index], self._variables)
+        ]
         self._partition = partition
         # variables, which are inputs too, are given back as they are left
         self._leaving = [*partition.outputs, *partition.variables]
-        inputs = [t.index for t in partition.inputs]
-        self._plan = Plan(device, items, inputs, [t.index for t in self._leaving], fuse, half)
+        self._reading = [t for t in partition.inputs if t.dtype is not DType.RESOURCE]
+        inputs = [*(t.index for t in self._reading), *self._variables.inputs]
+        outputs = [*(t.index for t in self._leaving), *self._variables.outputs]
+        self._plan = Plan(device, items, inputs, outputs, fuse, half)
         self.launches = self._plan.kernels
         self._inputs: Mapping[int, Array] = {}
         self._outputs: Mapping[int, Array] = {}
@@ -98,24 +108,37 @@ class PlanKernel(Kernel):
         """What another partition of this delegate makes is read where it is; see `runtime.delegate`
         for who attaches first.
         """
+        self._bind(running=False)
+
+    def _bind(self, running: bool) -> None:
         partition = self._partition
         leaving = {*partition.host_outputs, *(t.index for t in partition.variables)}
-        own = [t for t in partition.inputs if t.index in partition.host_inputs]
-        self._inputs = {t.index: _array(t) for t in own}
-        self._outputs = {t.index: _array(t) for t in self._leaving if t.index in leaving}
-        others = [t.index for t in partition.inputs if t.index not in partition.host_inputs]
+        own = [t for t in self._reading if t.index in partition.host_inputs]
+        kept = self._variables.arrays(running)
+        assigned = {key: kept[key] for key in self._variables.outputs}
+        self._inputs = {t.index: _array(t) for t in own} | kept
+        self._outputs = {t.index: _array(t) for t in self._leaving if t.index in leaving} | assigned
+        others = [t.index for t in self._reading if t.index not in partition.host_inputs]
         self._plan.bind(self._inputs, self._outputs, {i: partition.shared[i] for i in others})
         for t in partition.outputs:
             partition.shared[t.index] = self._plan.home(t.index)
 
+    def _refresh(self) -> None:
+        if self._variables.stale:
+            self._bind(running=True)
+
     def invoke(self) -> None:
+        self._refresh()
         self._plan.invoke()
 
     def invoke_timed(self) -> Sequence[DeviceTime]:
+        self._refresh()
         return self._plan.invoke_timed()
 
 
-def _items(node: Node, claim: Lowered | Sequence[Item]) -> Sequence[Item]:
+def _items(node: Node, claim: Claim, variables: Variables) -> Sequence[Item]:
+    if isinstance(claim, Held):
+        return [variables.item(node, claim)]
     return [_item(node, claim)] if isinstance(claim, Lowered) else claim
 
 

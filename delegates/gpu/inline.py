@@ -14,7 +14,7 @@ from .fuse import Item
 LowerSpec = Callable[[NodeSpec, Registration], Lowered]
 
 # inner tensors get numbers that no others have
-_CALLS = itertools.count(1)
+CALLS = itertools.count(1)
 _APART = 32
 
 
@@ -23,7 +23,7 @@ def inlined(context: DelegateContext, node: Node, called: Called, lower: LowerSp
 
     `lower`: the device form of a node, or `Unsupported`.
     """
-    first = next(_CALLS) << _APART
+    first = next(CALLS) << _APART
     keys: dict[int, int] = {}
     specs: dict[int, TensorSpec] = {}
     for inner, outer in zip(called.inputs, node.inputs, strict=True):
