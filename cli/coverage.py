@@ -217,9 +217,11 @@ def _text(form: str, title: str, found: Coverage, other: Coverage | None) -> str
 
 def _print(out: Console, model: Path, found: Coverage, all_nodes: bool) -> None:
     t = found.totals
+    used = [(name, facts) for name, facts in t.delegates.items() if facts]
     out.print(show.facts([
         ("model", f"[bold]{show.name(model.name)}[/]"),
         ("nodes", escape(str(found))),
+        *((escape(n), escape("; ".join(map(": ".join, d.items())))) for n, d in used),
         *(("not used", f"[yellow]{escape(n)}[/]: {escape(why)}") for n, why in t.not_used.items()),
     ]))  # fmt: skip
     out.print()

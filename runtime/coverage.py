@@ -100,8 +100,8 @@ class OpTotal:
 class Totals:
     """`share_of_nodes`, `share_of_work`: delegated, of all that is not folded; work by operations.
 
-    `not_used`: delegates that could not be made, failed in prepare or failed while running, and
-    why.
+    `delegates`: what those in use say of themselves: their device, how many programs they built.
+    `not_used`: those that could not be made, failed in prepare or failed while running, and why.
     """
 
     nodes: int
@@ -114,6 +114,7 @@ class Totals:
     bytes_in: int
     bytes_out: int
     by_op: dict[str, OpTotal]
+    delegates: dict[str, dict[str, str]]
     not_used: dict[str, str]
 
 
@@ -321,6 +322,7 @@ def _totals(
             )
             for op, places in sorted(by_op.items())
         },
+        {d.name: dict(d.describe()) for d in delegation.delegates},
         {**delegation.missing, **failures, **delegation.faults},
     )
 

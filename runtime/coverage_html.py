@@ -105,12 +105,17 @@ def _places(
 
 
 def _body(coverage: Coverage, title: str) -> str:
+    used = "".join(
+        f"<p><b>{escape(name)}</b> {escape('; '.join(map(': '.join, facts.items())))}</p>"
+        for name, facts in coverage.totals.delegates.items()
+        if facts
+    )
     not_used = "".join(
         f'<p class="warn"><b>{escape(name)}</b> is not used: {escape(text)}</p>'
         for name, text in coverage.totals.not_used.items()
     )
     return (
-        f"<h1>{escape(title)}</h1><p>{escape(str(coverage))}</p>{not_used}{_bar(coverage)}"
+        f"<h1>{escape(title)}</h1><p>{escape(str(coverage))}</p>{used}{not_used}{_bar(coverage)}"
         f'<div class="side"><div>{_partitions(coverage)}{_reasons(coverage)}</div>'
         f"<div>{_ops(coverage)}</div></div>"
     )

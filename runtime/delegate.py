@@ -278,17 +278,23 @@ class Delegate:
     `name` stands in reports. Shapes are always propagated before `prepare` (TensorFlow Lite has a
     flag for that), and the delegate is asked anew for new shapes. `profile`: how fast the device
     is, where that is known: the report's costs, and what `SimpleDelegate` decides by. `uses_blas`:
-    whether its kernels call numpy's BLAS, which is to keep to one thread then.
+    whether its kernels call numpy's BLAS, which is to keep to one thread then. `tolerance`: what
+    its storage of floats may be off by, of a tensor's largest value (halves), for `verify`.
     """
 
     name: str = "delegate"
     allows_dynamic_tensors: bool = False
     profile: CostProfile | None = None
     uses_blas: bool = True
+    tolerance: float = 0.0
 
     def prepare(self, context: DelegateContext) -> None:
         """Looks at the plan and replaces nodes. Whatever it raises, the plan is restored."""
         raise NotImplementedError
+
+    def describe(self) -> Mapping[str, str]:
+        """For the report: the device, what was built and what was found built."""
+        return {}
 
     def find_op(self, op: str, version: int) -> Registration | None:
         """For a custom op that no resolver knows and this delegate runs: its `prepare`, which gives

@@ -176,7 +176,8 @@ class PlanningContext:
                 continue
             kernel = next(kernels)
             if self._times:
-                kernel = Checked(kernel, p, self._subgraph, self._times)
+                tolerance = delegate.tolerance
+                kernel = Checked(kernel, p, self._subgraph, self._times, tolerance)
             index = plan.own_nodes + len(plan.placed)
             fail = partial(self._fail, delegate)
             node = delegate_node(index, delegate, p, kernel, fail, self._subgraph.graph)

@@ -79,12 +79,18 @@ class Checked(Kernel):
     """A delegate's kernel, whose first `times` invokes are checked."""
 
     def __init__(
-        self, kernel: Kernel, partition: Partition, subgraph: LiveSubgraph, times: int
+        self,
+        kernel: Kernel,
+        partition: Partition,
+        subgraph: LiveSubgraph,
+        times: int,
+        tolerance: float,
     ) -> None:
         self._kernel = kernel
         self._partition = partition
         self._subgraph = subgraph
         self._left = times
+        self._tolerance = tolerance
         self.launches = kernel.launches
 
     def attach(self) -> None:
@@ -139,7 +145,9 @@ class Checked(Kernel):
     def _compare(
         self, found: list[Difference], node: Node, tensor: Tensor, want: Value | None
     ) -> None:
-        text = None if want is None else unlike(tensor.array, want, tensor.dtype, node.op)
+        if want is None:
+            return
+        text = unlike(tensor.array, want, tensor.dtype, node.op, self._tolerance)
         if text is not None:
             p, name = self._partition, tensor.name
             found.append(Difference(p.subgraph, node.index, node.op, name, p.delegate, text))
@@ -216,7 +224,7 @@ def _on(tensor: LiveTensor, array: Array) -> LiveTensor:
     return twin
 
 
-def unlike(got: Array, want: Value, dtype: DType, op: str) -> str | None:
+def unlike(got: Array, want: Value, dtype: DType, op: str, tolerance: float = 0.0) -> str | None:
     """How a delegate's tensor differs from numpy's by more than it may; None where it does not."""
     a, b = (_comparable(x, dtype) for x in (got, want.array))
     if not a.size:
@@ -237,9 +245,9 @@ def unlike(got: Array, want: Value, dtype: DType, op: str) -> str | None:
     elif dtype.is_integer or dtype is DType.BOOL:
         limit = 0.0
     elif want.chain > 1:
-        limit = max(CHAIN, _DIGITS.get(dtype, 0.0)) * top
+        limit = max(CHAIN, tolerance, _DIGITS.get(dtype, 0.0)) * top
     else:
-        limit = max(LONG_SUM if op in SUMS else CLOSE, _DIGITS.get(dtype, 0.0)) * top
+        limit = max(LONG_SUM if op in SUMS else CLOSE, tolerance, _DIGITS.get(dtype, 0.0)) * top
     wrong = ~(off <= limit)
     if not wrong.any():
         return None

@@ -84,6 +84,9 @@ class Fake(SimpleDelegate):
         for key, value in options.items():
             setattr(self, key, value)
 
+    def describe(self) -> dict[str, str]:
+        return {"device": "none"}
+
     def strike(self, step: str, what: Any = None) -> None:
         blow = self.strikes.get(step)
         if isinstance(blow, Exception):

@@ -60,6 +60,7 @@ def test_placements_and_totals(report: Coverage) -> None:
     # in: x, then n; out: m for NEG, then y. <a> goes from one partition to the other.
     assert [(p.bytes_in, p.bytes_out) for p in report.partitions] == [(24, 24), (24, 24)]
     assert t.by_op["ADD"].__dict__ == {"nodes": 3, "delegated": 2, "folded": 1, "cpu": 0}
+    assert t.delegates == {"fake": {"device": "none"}}
     assert report.partitions[0].kernels == ["ADD+MUL"]
     cost = report.partitions[0].cost
     assert cost.host == pytest.approx(2 * 8e-6 + (52 + 72) / 6e9)  # by the fixed numpy profile
@@ -160,7 +161,7 @@ def test_names_cannot_end_the_pages_script() -> None:
     g.outputs(g.op("NEG", [x], ("</script><b>", (1,), "float32")))
     with Interpreter(model_content=b.build(), delegates=[Fake("ADD")]) as interpreter:
         text = interpreter.delegate_coverage().to_html()
-    assert text.count("</script>") == 2 and "<b>" not in text and Page(text).open == []
+    assert text.count("</script>") == 2 and "</script><b>" not in text and Page(text).open == []
 
 
 def overlap(places: list[Any]) -> bool:
@@ -245,6 +246,7 @@ def test_text(capsys: pytest.CaptureFixture[str], path: Path) -> None:
     code, out, err = call(capsys, path, "-d", FAKE, "--nodes")
     assert (code, err) == (0, "")
     assert "3 of 4 delegated in 2 partitions" in out and "got NEG; takes ADD, MUL" in out
+    assert "device: none" in out
 
 
 def test_json_and_nothing_else(capsys: pytest.CaptureFixture[str], path: Path) -> None:

@@ -210,13 +210,15 @@ def test_state_is_compared_and_left_as_one_invoke_leaves_it(
         (DType.FLOAT16, [1.0, 1e-3], [1.0, 0.0], {}, "EXP", False),
         (DType.BFLOAT16, [0x3F80, 0x3F81], [0x3F80, 0x3F80], {}, "EXP", False),
         (DType.FLOAT32, [], [], {}, "EXP", False),
+        (DType.FLOAT32, [1.0, 1e-2], [1.0, 0.0], {"tolerance": 0.05}, "EXP", False),
     ],
 )  # fmt: skip
 def test_how_close_is_close(
     dtype: DType, got: Any, want: Any, value: Any, op: str, differs: bool
 ) -> None:
     a, b = (np.array(x).astype(dtype.numpy) for x in (got, want))
-    assert (unlike(a, Value(b, **value), dtype, op) is not None) is differs
+    tolerance = value.pop("tolerance", 0.0)
+    assert (unlike(a, Value(b, **value), dtype, op, tolerance) is not None) is differs
 
 
 # -- the command line

@@ -23,6 +23,8 @@ Claim = Lowered | Sequence[Item] | Held
 # of the device and of the host
 Costs = Callable[[], tuple[CostProfile | None, CostProfile]]
 
+HALF_TOLERANCE = 5e-2  # of a tensor's largest value, after layers that were stored in halves
+
 
 class GpuDelegate(SimpleDelegate):
     """Takes every node whose op has a device form that fits the device.
@@ -48,6 +50,17 @@ class GpuDelegate(SimpleDelegate):
         if self._costs is not None:
             (self.profile, self.host_profile), self._costs = self._costs(), None
         super().prepare(context)
+
+    @property
+    def tolerance(self) -> float:  # type: ignore[override]
+        return HALF_TOLERANCE if self.half else 0.0
+
+    def describe(self) -> Mapping[str, str]:
+        found = {"device": self.device.name}
+        cache: Any = getattr(self.device, "cache", None)
+        if cache is not None and cache.hits + cache.misses:
+            found["programs"] = f"{cache.hits} of {cache.hits + cache.misses} found built"
+        return found
 
     def lower(self, node: Node, registration: Registration) -> Lowered:
         lowered = self._lower(node.spec, registration)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ...kernels.device import PROFILES
 from ...runtime.cost import GPU, OPENCL_CPU
 from .delegate import GpuDelegate
@@ -21,3 +23,6 @@ class DryDelegate(GpuDelegate):
         capability = PROFILES[profile]
         super().__init__(name, DryDevice(capability))
         self.profile = OPENCL_CPU if capability.kind == "cpu" else GPU
+
+    def describe(self) -> Mapping[str, str]:
+        return {"device": f"{self.device.name}: a dry run"}
