@@ -7,6 +7,7 @@ import numpy as np
 from ._check import scaled
 from ._hybrid import HybridWeights, RowQuantizer
 from ._matmul import exact_product, operand_type, stacked_product
+from ._product_lower import lower_batch_matmul
 from ._quant import (
     multiply_by_quantized_multiplier,
     multiply_by_quantized_multiplier_64,
@@ -181,4 +182,8 @@ def _bind_hybrid(b: Binding) -> Run:
     return run
 
 
-OPS = {"BATCH_MATMUL": op("BATCH_MATMUL", _infer, in_float32(_bind), versions=(1, 4))}
+OPS = {
+    "BATCH_MATMUL": op(
+        "BATCH_MATMUL", _infer, in_float32(_bind), versions=(1, 4), lower=lower_batch_matmul
+    )
+}

@@ -1,9 +1,10 @@
 /* Convolution of floats on a CPU: tiles of TY x TX output pixels by NV vectors of VW channels in
-   registers. Weights come in blocks of NR = NV * VW channels: [block][tap][DEPTH][channel], BIAS in
-   the same blocks. A work-item does BANDY x BANDX tiles of one image and SHARE blocks. The pixels of
-   a tile lie at constant distances in memory: in the input itself or, where windows reach outside
-   of it, in a copy with zeros around. The last tile of a row or column is moved back to the edge,
-   and stores only what the one before does not. */
+   registers. Image n begins at IMAGE(n), its weights at WEIGHTS(n); these come in blocks of
+   NR = NV * VW channels: [block][tap][DEPTH][channel], BIAS in the same blocks. A work-item does
+   BANDY x BANDX tiles of one image and SHARE blocks. The pixels of a tile lie at constant distances
+   in memory: in the input itself or, where windows reach outside of it, in a copy with zeros around.
+   The last tile of a row or column is moved back to the edge, and stores only what the one before
+   does not. */
 #define NR (NV * VW)
 #define SUMS VEC(f32, VW)
 #define ZERO(m, j) SUMS s##m##_##j = VLOAD(VW, BIAS + block * NR + j * VW);
@@ -48,7 +49,7 @@ KERNEL void KERNEL_NAME(PARAMETERS)
     const i32 left = band_x * BANDX * TX, top = band_y * BANDY * TY;
     const i32 right = left + BANDX * TX < OW ? left + BANDX * TX : OW;
     const i32 bottom = top + BANDY * TY < OH ? top + BANDY * TY : OH;
-    CONST_ARG f32* image = IN0 + n * (H * W * C);
+    CONST_ARG f32* image = IN0 + (IMAGE(n));
 #if PADS
     /* the first pixels that tiles of this band see */
     const i32 x0 = left < OW - TX ? left : OW - TX, y0 = top < OH - TY ? top : OH - TY;
@@ -78,7 +79,7 @@ KERNEL void KERNEL_NAME(PARAMETERS)
         for (i32 ty = top; ty < bottom; ty += TY)
             for (i32 tx = left; tx < right; tx += TX) {
                 const i32 oy = ty < OH - TY ? ty : OH - TY, ox = tx < OW - TX ? tx : OW - TX;
-                CONST_ARG f32* w = IN1 + block * (KH * KW * DEPTH * NR);
+                CONST_ARG f32* w = IN1 + (WEIGHTS(n)) + block * (KH * KW * DEPTH * NR);
                 EACH_ROW(ROW_ZERO)
                 for (i32 ky = 0; ky < KH; ky++)
                     for (i32 kx = 0; kx < KW * DEPTH / RUN; kx++) {

@@ -54,6 +54,7 @@ CASES = [
     _plain(_floats(2, 1, 3, 5), _floats(4, 3, 6), True, False, "broadcast, ranks differ"),
     _plain(_floats(2, 1, 1, 1, 3, 5), _floats(2, 3, 2, 1, 5, 2), False, False, "rank 6"),
     _plain(_floats(64, 64, 32), _floats(64, 32, 48), False, False, "enough work for threads"),
+    _plain(_floats(3, 37, 20), _floats(3, 45, 20), False, True, "columns that fill no vector"),
     _plain(_floats(5, 1), _floats(2, 1, 4), False, False, "depth 1"),
     _plain(_floats(5, 0), _floats(0, 4), False, False, "depth 0 gives zeros"),
     _plain(_floats(3, 5, 0), _floats(1, 0, 4), False, False, "depth 0 in a stack"),

@@ -176,6 +176,7 @@ CASES = [
     _float("stride above kernel, pointwise, SAME", (1, 10, 12, 3), (2, 1, 1, 3), (3, 4)),
     _float("dilated", (1, 9, 9, 2), (3, 3, 3, 2), dilation=(2, 3), activation="RELU_N1_TO_1"),
     _float("dilated, VALID", (1, 9, 9, 2), (3, 3, 3, 2), dilation=(2, 3), padding="VALID"),
+    _float("dilated far apart, many channels", (1, 9, 20, 160), (4, 3, 3, 160), dilation=(11, 9)),
     _float("groups", (1, 5, 5, 6), (4, 3, 3, 3)),
     _float("a group for each channel", (2, 5, 5, 4), (8, 3, 3, 1)),
     _float("a kernel as large as the input", (3, 4, 5, 2), (3, 4, 5, 2), padding="VALID"),
