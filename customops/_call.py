@@ -24,7 +24,7 @@ from ..runtime.encoding import encode_strings
 ADDED = 1 << 20  # from here on indices mean tensors that an operator added
 _STEP = 16
 _numbers = itertools.count(1)
-_objects: dict[int, tuple[Call, str, Any]] = {}
+_objects: dict[int, tuple[Call | None, str, Any]] = {}
 _calls = threading.local()
 
 
@@ -157,8 +157,30 @@ class Call:
         return copy
 
 
+def lend(kind: str, thing: Any) -> int:
+    """A handle that is good until it is taken back."""
+    handle = _STEP * next(_numbers)
+    _objects[handle] = (None, kind, thing)
+    return handle
+
+
+def take_back(handle: int) -> None:
+    _objects.pop(handle, None)
+
+
 def find(handle: int | None, kind: str) -> tuple[Call, Any]:
     """The call and the object of a handle. OpError where it is none (any more)."""
+    call, thing = _find(handle, kind)
+    assert call is not None
+    return call, thing
+
+
+def find_lasting(handle: int | None, kind: str) -> Any:
+    """The object of a handle that was lent."""
+    return _find(handle, kind)[1]
+
+
+def _find(handle: int | None, kind: str) -> tuple[Call | None, Any]:
     entry = _objects.get(handle or 0)
     if entry is None or entry[1] != kind:
         what = "NULL" if not handle else "no longer valid" if entry is None else f"a {entry[1]}"

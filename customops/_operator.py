@@ -7,6 +7,7 @@ from ctypes import CFUNCTYPE, POINTER, c_char_p, c_int32, c_size_t, c_uint32, c_
 from typing import Any
 
 from ..kernels.api import Context, Node, Registration
+from ._async import CAsyncKernel
 from ._call import Call, NodeState
 from ._errors import OpLibraryError
 
@@ -17,6 +18,8 @@ _FREE = CFUNCTYPE(None, c_void_p, c_void_p)
 _STEP = CFUNCTYPE(c_int32, c_void_p, c_void_p)
 _INIT_WITH_DATA = CFUNCTYPE(c_void_p, c_void_p, c_void_p, c_void_p, c_size_t)
 _FREE_WITH_DATA = CFUNCTYPE(None, c_void_p, c_void_p, c_void_p)
+_MAKE_ASYNC = CFUNCTYPE(c_void_p, c_void_p, c_void_p)
+_MAKE_ASYNC_WITH_DATA = CFUNCTYPE(c_void_p, c_void_p, c_void_p, c_void_p)
 _STEP_WITH_DATA = CFUNCTYPE(c_int32, c_void_p, c_void_p, c_void_p)
 
 
@@ -40,7 +43,12 @@ class OperatorStruct(ctypes.Structure):
         ("invoke_with_data", c_void_p),
         ("async_kernel", c_void_p),
         ("inplace_operator", c_uint64),
+        ("async_kernel_with_data", c_void_p),
     ]
+
+
+# of a library that was built before operators had more
+_LEAST = OperatorStruct.async_kernel_with_data.offset
 
 
 class COperator:
@@ -51,9 +59,15 @@ class COperator:
     def __init__(self, pointer: Any, library: Any, what: str) -> None:
         if not pointer:
             raise OpLibraryError(f"{what} made no operator: a registration function gave NULL")
-        struct: OperatorStruct = pointer.contents
-        if struct.size < ctypes.sizeof(OperatorStruct):
+        size = pointer.contents.size
+        if size < _LEAST:
             raise OpLibraryError(f"{what}: an operator was not made by TfLiteOperatorCreate")
+        struct = OperatorStruct()
+        ctypes.memmove(
+            ctypes.addressof(struct),
+            ctypes.addressof(pointer.contents),
+            min(size, ctypes.sizeof(struct)),
+        )
         self.library = library
         self.name = (struct.custom_name or b"").decode("utf-8", "replace")
         self.version = struct.version
@@ -68,12 +82,9 @@ class COperator:
         self.free = _function(struct, "free", _FREE, _FREE_WITH_DATA)
         self.prepare = _function(struct, "prepare", _STEP, _STEP_WITH_DATA)
         self.invoke = _function(struct, "invoke", _STEP, _STEP_WITH_DATA)
-        if self.invoke is None:
-            raise OpLibraryError(
-                f"{what}: {self.name} has no invoke (an async kernel alone is not run)"
-                if struct.async_kernel
-                else f"{what}: {self.name} has no invoke"
-            )
+        self.make_async = _function(struct, "async_kernel", _MAKE_ASYNC, _MAKE_ASYNC_WITH_DATA)
+        if self.invoke is None and self.make_async is None:
+            raise OpLibraryError(f"{what}: {self.name} has no invoke and no async kernel")
 
     def registration(self) -> Registration:
         return Registration(
@@ -82,7 +93,8 @@ class COperator:
             init=self._init,
             free=self._free,
             prepare=None if self.prepare is None else self._prepare,
-            invoke=self._invoke,
+            invoke=None if self.invoke is None else self._invoke,
+            async_kernel=None if self.make_async is None else self._async_kernel,
             custom=True,
         )
 
@@ -122,6 +134,14 @@ class COperator:
             status = self.invoke(call.context_handle, call.node_handle)
         if status or call.reported or call.failure is not None:
             call.finish(self.name, status)
+
+    def _async_kernel(self, context: Context, node: Node) -> CAsyncKernel:
+        assert self.make_async is not None
+        state: NodeState = node.user_data
+        with Call(context, state, node, "the making of its async kernel") as call:
+            made = self.make_async(call.context_handle, call.node_handle)
+        call.finish(self.name, 0 if made else 1)
+        return CAsyncKernel(self.name, made, state)
 
 
 def _function(struct: OperatorStruct, name: str, plain: Any, with_data: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The versioned table of functions that C operators call: `LiteDelegateHost` of the header.
+"""The functions that C operators call: entries of `LiteDelegateHost` of the header.
 
 Each entry checks its handles, works on the live objects, and turns an exception into an error
 status; the exception is kept for when the operator returns.
@@ -7,10 +7,9 @@ status; the exception is kept for when the operator returns.
 from __future__ import annotations
 
 import ctypes
-import functools
-from collections.abc import Callable, Sequence
-from ctypes import POINTER, c_char_p, c_float, c_int, c_int32, c_int64, c_uint32, c_uint64, c_void_p
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from ctypes import POINTER, c_char_p, c_float, c_int, c_int32, c_int64, c_uint64, c_void_p
+from typing import Any
 
 import numpy as np
 
@@ -20,33 +19,10 @@ from ..runtime.capi.numbers import ALLOCATIONS, KINDS, TYPE_NUMBERS, dtype_of_nu
 from ..runtime.encoding import decode_strings
 from ..runtime.flatbuffer import InvalidModelError
 from ..runtime.subgraph import LiveSubgraph
-from ._call import ADDED, Added, Call, find, note
+from ._call import ADDED, Added, Call, find
+from ._entries import entry
 
 ABI = 1  # LITEDELEGATE_ABI of the header
-F = TypeVar("F", bound=Callable[..., Any])
-
-_entries: list[tuple[str, Any, Callable[..., Any]]] = []
-
-
-def _entry(result: Any, *arguments: Any, failed: int | None = 1) -> Callable[[F], F]:
-    """The next entry of the table, which gives `failed` where it raises."""
-
-    def decorate(function: F) -> F:
-        @functools.wraps(function)
-        def guarded(*args: Any) -> Any:
-            try:
-                return function(*args)
-            except BaseException as e:
-                note(e)
-                return failed
-
-        kind = ctypes.CFUNCTYPE(result, *arguments)
-        _entries.append((function.__name__, kind, guarded))
-        return function
-
-    return decorate
-
-
 _OK = 0
 _LISTS = (c_void_p, c_int32, POINTER(POINTER(c_int)), POINTER(c_int))
 
@@ -54,13 +30,13 @@ _LISTS = (c_void_p, c_int32, POINTER(POINTER(c_int)), POINTER(c_int))
 # -- the context
 
 
-@_entry(None, c_void_p, c_char_p, failed=None)
+@entry(None, c_void_p, c_char_p, failed=None)
 def report(context: int, text: bytes) -> None:
     call, _ = find(context, "context")
     call.reported.append(text.decode("utf-8", "replace"))
 
 
-@_entry(c_int32, c_void_p, c_void_p, POINTER(c_int), c_int32)
+@entry(c_int32, c_void_p, c_void_p, POINTER(c_int), c_int32)
 def resize(context: int, tensor: int, dims: Any, rank: int) -> int:
     call, _ = find(context, "context")
     _, live = find(tensor, "tensor")
@@ -75,7 +51,7 @@ def resize(context: int, tensor: int, dims: Any, rank: int) -> int:
     return _OK
 
 
-@_entry(c_int32, c_void_p, c_int32, c_int32, c_float, c_int32, POINTER(c_int))
+@entry(c_int32, c_void_p, c_int32, c_int32, c_float, c_int32, POINTER(c_int))
 def add_tensor(
     context: int, type_: int, allocation: int, scale: float, zero_point: int, index: Any
 ) -> int:
@@ -94,7 +70,7 @@ def add_tensor(
     return _OK
 
 
-@_entry(c_void_p, c_void_p, c_int32, failed=None)
+@entry(c_void_p, c_void_p, c_int32, failed=None)
 def tensor_at(context: int, index: int) -> int:
     call, live = find(context, "context")
     if ADDED <= index < ADDED + len(call.state.added):
@@ -105,7 +81,7 @@ def tensor_at(context: int, index: int) -> int:
     return call.give("tensor", tensors[index])
 
 
-@_entry(c_int32, *_LISTS)
+@entry(c_int32, *_LISTS)
 def context_list(context: int, which: int, items: Any, count: Any) -> int:
     call, live = find(context, "context")
     subgraph = _subgraph(live)
@@ -116,19 +92,19 @@ def context_list(context: int, which: int, items: Any, count: Any) -> int:
     return _give_list(call, found, items, count)
 
 
-@_entry(c_int64, c_void_p, c_int32, failed=0)
+@entry(c_int64, c_void_p, c_int32, failed=0)
 def context_count(context: int, which: int) -> int:
     subgraph = _subgraph(find(context, "context")[1])
     return len(subgraph.nodes if which else subgraph.tensors)
 
 
-@_entry(c_void_p, c_void_p, failed=None)
+@entry(c_void_p, c_void_p, failed=None)
 def context_name(context: int) -> int:
     call, live = find(context, "context")
     return _text(call, _subgraph(live).name)
 
 
-@_entry(c_int32, c_void_p, c_int32, POINTER(c_uint64))
+@entry(c_int32, c_void_p, c_int32, POINTER(c_uint64))
 def type_size(context: int, type_: int, size: Any) -> int:
     find(context, "context")
     dtype = dtype_of_number(type_)
@@ -138,7 +114,7 @@ def type_size(context: int, type_: int, size: Any) -> int:
     return _OK
 
 
-@_entry(c_int32, c_void_p, c_char_p, POINTER(c_void_p), POINTER(c_uint64))
+@entry(c_int32, c_void_p, c_char_p, POINTER(c_void_p), POINTER(c_uint64))
 def metadata(context: int, name: bytes, data: Any, size: Any) -> int:
     call, live = find(context, "context")
     found = _subgraph(live).graph.model.metadata.get(name.decode("utf-8", "replace"))
@@ -153,7 +129,7 @@ def metadata(context: int, name: bytes, data: Any, size: Any) -> int:
 # -- the node
 
 
-@_entry(c_void_p, c_void_p, c_void_p, c_int32, c_int32, failed=None)
+@entry(c_void_p, c_void_p, c_void_p, c_int32, c_int32, failed=None)
 def node_tensor(context: int, node: int, which: int, index: int) -> int | None:
     find(context, "context")
     call, live = find(node, "node")
@@ -170,7 +146,7 @@ def node_tensor(context: int, node: int, which: int, index: int) -> int | None:
     return None if tensor is None else call.give("tensor", tensor)
 
 
-@_entry(c_int32, *_LISTS)
+@entry(c_int32, *_LISTS)
 def node_list(node: int, which: int, items: Any, count: Any) -> int:
     call, live = find(node, "node")
     if which == 2:
@@ -179,7 +155,7 @@ def node_list(node: int, which: int, items: Any, count: Any) -> int:
     return _give_list(call, [-1 if t is None else t.index for t in tensors], items, count)
 
 
-@_entry(c_int32, c_void_p, POINTER(c_int), c_int32)
+@entry(c_int32, c_void_p, POINTER(c_int), c_int32)
 def set_temporaries(node: int, items: Any, count: int) -> int:
     call, _ = find(node, "node")
     if call.step != "prepare":
@@ -192,12 +168,12 @@ def set_temporaries(node: int, items: Any, count: int) -> int:
     return _OK
 
 
-@_entry(c_void_p, c_void_p, failed=None)
+@entry(c_void_p, c_void_p, failed=None)
 def user_data(node: int) -> int | None:
     return find(node, "node")[0].state.data
 
 
-@_entry(c_int32, c_void_p, POINTER(c_void_p), POINTER(c_int))
+@entry(c_int32, c_void_p, POINTER(c_void_p), POINTER(c_int))
 def initial_data(node: int, data: Any, size: Any) -> int:
     state = find(node, "node")[0].state
     data[0] = ctypes.addressof(state.buffer)
@@ -208,12 +184,12 @@ def initial_data(node: int, data: Any, size: Any) -> int:
 # -- tensors
 
 
-@_entry(c_int32, c_void_p, failed=0)
+@entry(c_int32, c_void_p, failed=0)
 def tensor_type(tensor: int) -> int:
     return TYPE_NUMBERS[find(tensor, "tensor")[1].dtype]
 
 
-@_entry(c_int32, c_void_p, c_int32, POINTER(POINTER(c_int)), failed=-1)
+@entry(c_int32, c_void_p, c_int32, POINTER(POINTER(c_int)), failed=-1)
 def tensor_shape(tensor: int, which: int, dims: Any) -> int:
     call, live = find(tensor, "tensor")
     shape = live.shape
@@ -225,20 +201,20 @@ def tensor_shape(tensor: int, which: int, dims: Any) -> int:
     return len(shape)
 
 
-@_entry(c_int32, c_void_p, failed=0)
+@entry(c_int32, c_void_p, failed=0)
 def tensor_allocation(tensor: int) -> int:
     _, live = find(tensor, "tensor")
     kind = live.kind if isinstance(live, Added) else live.allocation
     return ALLOCATIONS[kind]
 
 
-@_entry(c_int32, c_void_p, failed=0)
+@entry(c_int32, c_void_p, failed=0)
 def tensor_is_variable(tensor: int) -> int:
     _, live = find(tensor, "tensor")
     return int(not isinstance(live, Added) and live.spec.variable)
 
 
-@_entry(c_uint64, c_void_p, failed=0)
+@entry(c_uint64, c_void_p, failed=0)
 def tensor_bytes(tensor: int) -> int:
     call, live = find(tensor, "tensor")
     if live.dtype is DType.STRING:
@@ -250,20 +226,20 @@ def tensor_bytes(tensor: int) -> int:
     return size
 
 
-@_entry(c_void_p, c_void_p, failed=None)
+@entry(c_void_p, c_void_p, failed=None)
 def tensor_data(tensor: int) -> int | None:
     call, live = find(tensor, "tensor")
     array = call.memory(live)
     return None if array is None else array.ctypes.data
 
 
-@_entry(c_void_p, c_void_p, failed=None)
+@entry(c_void_p, c_void_p, failed=None)
 def tensor_name(tensor: int) -> int:
     call, live = find(tensor, "tensor")
     return _text(call, "" if isinstance(live, Added) else live.name)
 
 
-@_entry(c_int32, c_void_p, POINTER(c_float), POINTER(c_int32))
+@entry(c_int32, c_void_p, POINTER(c_float), POINTER(c_int32))
 def tensor_quantization(tensor: int, scale: Any, zero_point: Any) -> int:
     _, live = find(tensor, "tensor")
     if isinstance(live, Added):
@@ -277,7 +253,7 @@ class _Affine(ctypes.Structure):
     _fields_ = [("scale", c_void_p), ("zero_point", c_void_p), ("axis", c_int32)]
 
 
-@_entry(c_void_p, c_void_p, failed=None)
+@entry(c_void_p, c_void_p, failed=None)
 def tensor_channels(tensor: int) -> int | None:
     call, live = find(tensor, "tensor")
     quant = None if isinstance(live, Added) else live.spec.quant
@@ -292,7 +268,7 @@ def tensor_channels(tensor: int) -> int | None:
     return ctypes.addressof(made)
 
 
-@_entry(c_int32, c_void_p, POINTER(c_void_p), c_int32, POINTER(c_int))
+@entry(c_int32, c_void_p, POINTER(c_void_p), c_int32, POINTER(c_int))
 def write_strings(tensor: int, strings: Any, count: int, lengths: Any) -> int:
     call, live = find(tensor, "tensor")
     values = [
@@ -302,7 +278,7 @@ def write_strings(tensor: int, strings: Any, count: int, lengths: Any) -> int:
     return _OK
 
 
-@_entry(c_int32, c_void_p, c_void_p, c_uint64)
+@entry(c_int32, c_void_p, c_void_p, c_uint64)
 def write_buffer(tensor: int, data: int, size: int) -> int:
     call, live = find(tensor, "tensor")
     raw = ctypes.string_at(data, size) if size else b""
@@ -323,7 +299,7 @@ def write_buffer(tensor: int, data: int, size: int) -> int:
     return _OK
 
 
-@_entry(c_int32, c_void_p)
+@entry(c_int32, c_void_p)
 def set_dynamic(tensor: int) -> int:
     call, live = find(tensor, "tensor")
     if call.step != "prepare":
@@ -376,16 +352,3 @@ def _store(call: Call, tensor: Tensor | Added, values: list[bytes]) -> None:
         call.context.resize(tensor, tensor.shape)  # memory, where it has none yet
     np.copyto(tensor.array, flat.reshape(tensor.shape))
     call.changed(tensor)
-
-
-class Host(ctypes.Structure):
-    """`LiteDelegateHost` of the header."""
-
-    _fields_ = [
-        ("size", c_uint32),
-        ("abi", c_uint32),
-        *((name, kind) for name, kind, _ in _entries),
-    ]
-
-
-HOST = Host(ctypes.sizeof(Host), ABI, *(kind(function) for _, kind, function in _entries))

@@ -18,8 +18,8 @@ from ..runtime.registerers import NAMED_REGISTERERS
 from ..runtime.resolver import MutableOpResolver
 from ._classic import classic_operator, registering
 from ._errors import ABI_SYMBOL, ENTRY, OpLibraryError, no_entry
+from ._host import ABI, HOST
 from ._operator import COperator, OperatorStruct, entry_point
-from ._table import ABI, HOST
 
 __all__ = ["OpLibrary", "OpLibraryError", "load_op_library", "registration_at"]
 

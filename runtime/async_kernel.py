@@ -133,6 +133,7 @@ class AsyncNode:
         self._kernel: AsyncKernel | None = None
         self._registered: dict[int, tuple[int, Array]] = {}  # handle and memory, by tensor
         self._next = 1
+        self._prepared = False
 
     def __call__(self) -> None:
         invoke = self._node.registration.invoke
@@ -167,14 +168,14 @@ class AsyncNode:
         if not self._able():
             raise OpError("an asynchronous kernel takes no strings, and no shapes that data tell")
         kernel, subgraph, node = self._get(), self._subgraph, self._node
-        changed = False
         for io, t in self._tensors():
             held = self._registered.get(t.index)
             if held is None or held[1] is not t.array:
+                self._prepared = False
                 self._register(kernel, io, t)
-                changed = True
-        if changed:
+        if not self._prepared:
             kernel.prepare(subgraph, node)
+            self._prepared = True
         task = ExecutionTask(
             {index: handle for index, (handle, _) in self._registered.items()},
             {(io, t.name): t.index for io, t in self._tensors()},

@@ -235,11 +235,11 @@ class Graph:
                 error.__cause__ = e
                 errors.append(error)
             node.user_data = None
-        closed = Registration()
+        closed = {custom: Registration(custom=custom) for custom in (False, True)}
         for subgraph in self.subgraphs if hasattr(self, "subgraphs") else ():
             subgraph.release()
             for node in subgraph.nodes:  # whose op may be of a library that is to be unloaded
-                node.registration = closed
+                node.registration = closed[node.registration.custom]
         self.registrations, self.resolver = [], ChainedResolver()
         self.workspace = Workspace()
         self.resources.clear()

@@ -21,9 +21,9 @@ from litedelegate import (
     OpLibraryError,
     Quant,
     load_op_library,
+    registration_at,
 )
 from litedelegate.customops.build import build_op_library
-from litedelegate.customops.library import registration_at
 
 SOURCE = "tests/c_ops/classic.c"
 X = np.array([-1.0, 2.0, 3.0], np.float32)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .customops.library import OpLibrary as OpLibrary
     from .customops.library import OpLibraryError as OpLibraryError
     from .customops.library import load_op_library as load_op_library
+    from .customops.library import registration_at as registration_at
     from .kernels.api import Context as Context
     from .kernels.api import Node as Node
     from .kernels.api import NodeSpec as NodeSpec
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from .kernels.api import TensorSpec as TensorSpec
     from .kernels.api import Unsupported as Unsupported
     from .kernels.types import DType as DType
+    from .runtime.async_kernel import AsyncKernel as AsyncKernel
     from .runtime.builder import ModelBuilder as ModelBuilder
     from .runtime.builder import Quant as Quant
     from .runtime.custom import custom_op as custom_op
@@ -57,12 +59,13 @@ __version__ = "0.1.0"
 
 _PLACES = {
     "customops.bundle": ("Bundle", "BundleError"),
-    "customops.library": ("OpLibrary", "OpLibraryError", "load_op_library"),
+    "customops.library": ("OpLibrary", "OpLibraryError", "load_op_library", "registration_at"),
     "kernels.api": (
         *("Context", "Node", "NodeSpec", "OpError", "Options", "Quantization"),
         *("Registration", "TensorSpec", "Unsupported"),
     ),
     "kernels.types": ("DType",),
+    "runtime.async_kernel": ("AsyncKernel",),
     "runtime.builder": ("ModelBuilder", "Quant"),
     "runtime.custom": ("custom_op",),
     "runtime.delegate": (

@@ -23,8 +23,6 @@ extern "C" {
 #endif
 
 #define kTfLiteOptionalTensor (-1)
-enum { kTfLiteNullBufferHandle = -1 };
-typedef int TfLiteBufferHandle;
 
 struct TfLiteContext;
 struct TfLiteDelegate;

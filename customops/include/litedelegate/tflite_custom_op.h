@@ -98,9 +98,15 @@ static inline TfLiteStatus TfLiteOperatorSetInvokeWithData(TfLiteOperator* op,
   op->invoke_with_data = invoke;
   return kTfLiteOk;
 }
-/* Kept, but not called: an operator needs an invoke too. */
+/* Called once for each node, when it is first run so. An operator with an asynchronous kernel needs
+ * no invoke; where it has both, only asynchronous invokes use the kernel. See tflite_async.h. */
 static inline void TfLiteOperatorSetAsyncKernel(TfLiteOperator* op, LiteDelegateAsync make) {
   op->async_kernel = make;
+}
+static inline TfLiteStatus TfLiteOperatorSetAsyncKernelWithData(TfLiteOperator* op,
+                                                                LiteDelegateAsyncWithData make) {
+  op->async_kernel_with_data = make;
+  return kTfLiteOk;
 }
 static inline void TfLiteOperatorSetInplaceOperator(TfLiteOperator* op, uint64_t inputs) {
   op->inplace_operator = inputs;
@@ -292,6 +298,7 @@ static inline int TfLiteOpaqueNodeGetOutputTensorIndex(const TfLiteOpaqueNode* n
 } /* extern "C" */
 #endif
 
+#include "tflite_async.h"
 #include "tflite_tensor.h"
 
 /* ---- the library ---- */

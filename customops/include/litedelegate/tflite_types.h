@@ -4,6 +4,7 @@
 #ifndef LITEDELEGATE_TFLITE_TYPES_H_
 #define LITEDELEGATE_TFLITE_TYPES_H_
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -142,7 +143,56 @@ static inline TfLiteIntArray* TfLiteIntArrayCopy(const TfLiteIntArray* from) {
 typedef struct TfLiteOpaqueContext TfLiteOpaqueContext;
 typedef struct TfLiteOpaqueNode TfLiteOpaqueNode;
 typedef struct TfLiteOpaqueTensor TfLiteOpaqueTensor;
-struct TfLiteAsyncKernel;
+
+/* Of asynchronous kernels: tflite_async.h. Tasks and attribute maps are handles. */
+typedef enum TfLiteIoType {
+  kTfLiteIoTypeUnknown = 0,
+  kTfLiteIoTypeInput = 1,
+  kTfLiteIoTypeOutput = 2
+} TfLiteIoType;
+enum { kTfLiteNullBufferHandle = -1 };
+typedef int TfLiteBufferHandle;
+typedef struct TfLiteExecutionTask TfLiteExecutionTask;
+typedef struct TfLiteAttributeMap TfLiteAttributeMap;
+typedef struct TfLiteBackendBuffer {
+  void* ptr;
+} TfLiteBackendBuffer;
+typedef struct TfLiteSynchronization {
+  void* ptr;
+} TfLiteSynchronization;
+
+/* Made by TfLiteAsyncKernelCreate, read by the loader. */
+typedef struct TfLiteAsyncKernel {
+  uint32_t size;
+  int32_t reserved;
+  void* kernel_data;
+  TfLiteStatus (*register_buffer)(struct TfLiteAsyncKernel*, TfLiteOpaqueContext*, TfLiteIoType,
+                                  const TfLiteBackendBuffer*, const TfLiteAttributeMap*,
+                                  TfLiteBufferHandle);
+  TfLiteStatus (*register_buffer_slice)(struct TfLiteAsyncKernel*, TfLiteOpaqueContext*,
+                                        TfLiteBufferHandle, const TfLiteAttributeMap*,
+                                        TfLiteBufferHandle);
+  TfLiteStatus (*unregister_buffer)(struct TfLiteAsyncKernel*, TfLiteOpaqueContext*,
+                                    TfLiteBufferHandle);
+  void (*supported_buffer_types)(const struct TfLiteAsyncKernel*, TfLiteIoType,
+                                 const char* const**, size_t*);
+  void (*supported_synchronizations)(const struct TfLiteAsyncKernel*, TfLiteIoType,
+                                     const char* const**, size_t*);
+  bool (*reconcile_restrictions)(const struct TfLiteAsyncKernel*, const TfLiteOpaqueContext*,
+                                 const TfLiteOpaqueNode*, int, const TfLiteAttributeMap*,
+                                 TfLiteAttributeMap*, TfLiteAttributeMap*);
+  TfLiteStatus (*set_attributes)(struct TfLiteAsyncKernel*, TfLiteOpaqueContext*,
+                                 TfLiteOpaqueNode*, int, const TfLiteAttributeMap*);
+  TfLiteStatus (*set_buffer_attributes)(struct TfLiteAsyncKernel*, const TfLiteBackendBuffer*,
+                                        const TfLiteAttributeMap*);
+  TfLiteStatus (*get_buffer_attributes)(struct TfLiteAsyncKernel*, const TfLiteBackendBuffer*,
+                                        TfLiteAttributeMap*);
+  TfLiteStatus (*prepare)(struct TfLiteAsyncKernel*, TfLiteOpaqueContext*, TfLiteOpaqueNode*);
+  TfLiteStatus (*eval)(struct TfLiteAsyncKernel*, TfLiteOpaqueContext*, TfLiteOpaqueNode*,
+                       TfLiteExecutionTask*);
+  TfLiteStatus (*wait)(struct TfLiteAsyncKernel*, TfLiteOpaqueContext*, TfLiteExecutionTask*);
+  TfLiteStatus (*finish)(struct TfLiteAsyncKernel*, TfLiteOpaqueContext*, TfLiteExecutionTask*);
+} TfLiteAsyncKernel;
 
 typedef void* (*LiteDelegateInit)(TfLiteOpaqueContext* context, const char* buffer, size_t length);
 typedef void (*LiteDelegateFree)(TfLiteOpaqueContext* context, void* data);
@@ -155,6 +205,9 @@ typedef TfLiteStatus (*LiteDelegateStepWithData)(void* user_data, TfLiteOpaqueCo
                                                  TfLiteOpaqueNode* node);
 typedef struct TfLiteAsyncKernel* (*LiteDelegateAsync)(TfLiteOpaqueContext* context,
                                                        TfLiteOpaqueNode* node);
+typedef struct TfLiteAsyncKernel* (*LiteDelegateAsyncWithData)(void* user_data,
+                                                               TfLiteOpaqueContext* context,
+                                                               TfLiteOpaqueNode* node);
 
 /* Made by TfLiteOperatorCreate, read by the loader. */
 typedef struct TfLiteOperator {
@@ -174,6 +227,7 @@ typedef struct TfLiteOperator {
   LiteDelegateStepWithData invoke_with_data;
   LiteDelegateAsync async_kernel;
   uint64_t inplace_operator;
+  LiteDelegateAsyncWithData async_kernel_with_data;
 } TfLiteOperator;
 
 /* What the runtime offers. Statuses are those of TfLiteStatus; lists stay in place until the
@@ -209,6 +263,24 @@ typedef struct LiteDelegateHost {
                            const int* lengths);
   int32_t (*write_buffer)(const void* tensor, const void* data, uint64_t bytes);
   int32_t (*set_dynamic)(const void* tensor);
+  /* asynchronous kernels: a tensor of a task by its index, or (-1) by its name */
+  int32_t (*task_buffer)(const void* task, int32_t io, const char* name, int32_t index);
+  int32_t (*task_set_buffer)(const void* task, int32_t io, const char* name, int32_t index,
+                             int32_t handle);
+  void* (*task_sync)(const void* task, int32_t io, const char* name, int32_t index);
+  int32_t (*task_set_sync)(const void* task, int32_t io, const char* name, int32_t index,
+                           void* sync);
+  void* (*task_data)(const void* task);
+  void (*task_set_data)(const void* task, void* data);
+  int32_t (*task_status)(const void* task);
+  void (*task_set_status)(const void* task, int32_t status);
+  void* (*map_create)(int32_t type);
+  void (*map_delete)(const void* map);
+  int32_t (*map_type)(const void* map);
+  int32_t (*map_copy)(const void* from, const void* to);
+  int32_t (*map_get)(const void* map, int32_t kind, uint32_t key, const char* custom, void* value);
+  int32_t (*map_set)(const void* map, int32_t kind, uint32_t key, const char* custom,
+                     const void* value);
 } LiteDelegateHost;
 
 /* Defined by LITEDELEGATE_OP_LIBRARY, set when the library is loaded. */
