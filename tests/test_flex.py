@@ -176,7 +176,7 @@ def test_types(dtype: str, shape: tuple[int, ...]) -> None:
         stored = interpreter._graph.subgraphs[0].tensors[0].dtype.numpy
         value = (np.arange(int(np.prod(shape))) % 2).reshape(shape).astype(stored)
         if dtype == "bfloat16":
-            value *= 0x3F80
+            value = value * np.uint16(0x3F80)
         interpreter.set_tensor(0, value)
         interpreter.invoke()
         found = interpreter._graph.subgraphs[0].tensors[1].array
