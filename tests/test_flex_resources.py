@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -262,3 +263,17 @@ def test_nothing_is_left_of_closed_interpreters() -> None:
     gc.collect()
     assert len(context.list_function_names()) == before
     assert tf.__version__ == flex_library.library().version
+
+
+def test_clones_in_threads_of_their_own() -> None:
+    model = variables()
+    first = Interpreter(model_content=model)
+
+    def work(k: int) -> bool:
+        x = np.full(2, k, np.float32)
+        with first.clone() as own:
+            runs = [own.run({"x": x})["y1"].tolist() for _ in range(50)]
+        return runs == [[10 + 2 * k * (i + 1)] * 2 for i in range(50)]
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(work, range(1, 9)))
