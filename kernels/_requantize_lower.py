@@ -18,8 +18,8 @@ _LIFT = 256
 @dataclass(frozen=True, slots=True, eq=False)
 class Requantised:
     """Constants that a kernel reads as operands from `first` on, and its macros: CONSTANTS(n) loads
-    those of channels n …, among them `bias`; REQUANTISE(v) makes stored values, LIFT too large, of
-    sums to which the bias was added."""
+    those of channels n …, among them `bias`, into variables whose names a body must not use;
+    REQUANTISE(v) makes stored values, LIFT too large, of sums to which the bias was added."""
 
     constants: list[Array]
     defines: dict[str, object]
@@ -71,13 +71,13 @@ def _integers(scaling: Scaling, first: int) -> Requantised:
     values = {
         "bias": _bias(scaling),
         "multiplier": scaling.q.astype(np.int32),
-        "right": np.maximum(-scaling.shift, 0).astype(np.int32),
+        "down": np.maximum(-scaling.shift, 0).astype(np.int32),
     }
     sums = "v"
     if (scaling.shift > 0).any():
-        values["left"] = np.maximum(scaling.shift, 0).astype(np.int32)
-        sums = "v << left"
-    text = f"requantize_16({sums}, multiplier, right) + {scaling.zero}"
+        values["up"] = np.maximum(scaling.shift, 0).astype(np.int32)
+        sums = "v << up"
+    text = f"requantize_16({sums}, multiplier, down) + {scaling.zero}"
     return _macros(first, values, scaling, text)
 
 

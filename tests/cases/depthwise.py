@@ -71,13 +71,17 @@ def _integer(
     padding: str = "SAME",
     weight_type: DType | None = None,
     const: bool = True,
+    strong: bool = False,
 ) -> Case:
+    """`strong`: some channels have small weights and are scaled up, by more than 1."""
     rng = np.random.default_rng(len(name))
     kind = weight_type or (DType.UINT8 if dtype is DType.UINT8 else DType.INT8)
     low, high = dtype.range()
     units = x[3] * multiplier
     a = rng.integers(low, high + 1, x).astype(dtype.numpy)
     w = rng.integers(kind.range()[0], kind.range()[1] + 1, (1, *kernel, units)).astype(kind.numpy)
+    if strong:
+        w[..., ::3] = np.sign(w[..., ::3])
     sums = depthwise(
         a.astype(np.int64) - zeros[0], w.astype(np.int64) - zeros[1], stride, padding=padding
     )
@@ -87,6 +91,8 @@ def _integer(
     spread = (high - low) / 2 * y_scale / (x_scale * np.abs(sums).max())
     count = 1 if dtype is DType.UINT8 else units
     scales = (spread * rng.uniform(0.5, 1.0, count)).astype(np.float32)
+    if strong:
+        scales[::3] = 1.8 * y_scale / x_scale
     if dtype is DType.UINT8:
         products = (x_scale * scales).astype(np.float64)
     else:
@@ -154,6 +160,8 @@ CASES = [
     _float("one channel, a multiplier", (1, 7, 6, 1), (3, 3), multiplier=4, padding="VALID"),
     _integer("int8", (2, 6, 5, 3), (3, 3)),
     _integer("int8, stride 2", (1, 7, 8, 3), (3, 3), stride=(2, 2)),
+    _integer("int8, scaled up", (1, 7, 8, 33), (3, 3), strong=True),
+    _integer("int8, scaled up, from -128", (1, 7, 8, 16), (3, 3), zeros=(3, 0, -128), strong=True),
     _integer("int8, a multiplier, VALID", (1, 7, 8, 3), (3, 3), multiplier=2, padding="VALID"),
     _integer("int8, enough for a proof", (1, 40, 41, 12), (3, 3)),
     _integer("int8, weights that change", (1, 7, 8, 3), (3, 3), const=False),
