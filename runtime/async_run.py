@@ -55,6 +55,13 @@ class AsyncRun(Generic[T]):
             self._thread.start()
         return self
 
+    @property
+    def event(self) -> Any:
+        """What other work on the delegate's device can wait for (CUDA: a CuPy event); None where
+        there is none, and once `wait` has come back.
+        """
+        return getattr(self._pending, "event", None)
+
     def done(self) -> bool:
         """Whether `wait` would come back at once."""
         if self._over:

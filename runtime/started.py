@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..kernels.api import OpError
 from .pending import Pending
@@ -30,6 +30,10 @@ class Started:
         self._placed = placed
         self._pending = pending
         self._state = state
+
+    @property
+    def event(self) -> Any:
+        return getattr(self._pending, "event", None)
 
     def done(self) -> bool:
         return self._pending.done()

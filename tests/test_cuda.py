@@ -590,6 +590,54 @@ def test_nobody_takes_the_array(delegate: CUDADelegate, cupy: Any) -> None:
         interpreter.run({"x": ByDLPack(x, (2, 1))})
 
 
+# -- asynchronous
+
+
+def started(interpreter: Interpreter, x: Any, y: Any, delegate: CUDADelegate) -> Any:
+    interpreter.set_tensor(interpreter.get_input_details()[0]["index"], x)
+    index = interpreter.get_output_details()[0]["index"]
+    interpreter.set_buffer_handle(index, y, delegate)
+    return interpreter.invoke_async()
+
+
+def test_an_invoke_comes_back_before_it_is_done(delegate: CUDADelegate, cupy: Any) -> None:
+    interpreter = Interpreter(model_content=residual(), delegates=[delegate])
+    interpreter.allocate_tensors()
+    (made,) = interpreter.get_output_details()
+    for seed in range(3):
+        interpreter.set_tensor(interpreter.get_input_details()[0]["index"], sample(seed))
+        launched = cupy.machine.launched
+        run = interpreter.invoke_async()
+        assert not run.done() and cupy.machine.launched == launched
+        run.wait()
+        assert run.done()
+        close(interpreter.get_tensor(made["index"]), sample(seed))
+
+
+def test_other_streams_wait_for_its_event(delegate: CUDADelegate, cupy: Any) -> None:
+    interpreter = Interpreter(model_content=residual(), delegates=[delegate])
+    interpreter.allocate_tensors()
+    x, y = on_device(cupy, sample()), on_device(cupy, np.zeros((7, 95), np.float32))
+    run = started(interpreter, x, y, delegate)
+    other, got = cupy.cuda.Stream(non_blocking=True), np.zeros((7, 95), np.float32)
+    other.wait_event(run.event)
+    cupy.cuda.runtime.memcpyAsync(got.ctypes.data, y.data.ptr, y.nbytes, 2, other.ptr)
+    close(got, sample())  # a copy to memory that is not pinned waits for its stream
+    run.wait()
+    assert run.event is None
+
+
+def test_a_device_that_is_lost_meanwhile(delegate: CUDADelegate, cupy: Any) -> None:
+    interpreter = Interpreter(model_content=residual(), delegates=[delegate])
+    interpreter.allocate_tensors()
+    interpreter.set_tensor(interpreter.get_input_details()[0]["index"], sample())
+    run = interpreter.invoke_async()
+    cupy.machine.fault = CUDARuntimeError("cudaErrorIllegalAddress", "the device is lost")
+    with pytest.warns(UserWarning, match="taken off"):
+        run.wait()
+    close(interpreter.get_tensor(interpreter.get_output_details()[0]["index"]), sample())
+
+
 # -- real models
 
 

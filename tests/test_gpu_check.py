@@ -43,7 +43,7 @@ def test_all_of_it(gpu_check: Any, tmp_path: Path) -> None:
     model = report["models"]["softmax_is_its_name"]
     assert model["share_of_nodes"] == 1.0 and model["kernels"] == 1
     assert set(model["ms"]) == {"numpy", "one by one", "graphs"}
-    for part in ("cupy_arrays", "users_stream"):
+    for part in ("cupy_arrays", "users_stream", "asynchronous"):
         assert report["arrays"][part] == "right"
     for operator in report["operators"].values():
         assert operator == report["operators"]["seconds"] or operator["off"]["ours"] is not None

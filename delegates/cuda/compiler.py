@@ -40,14 +40,15 @@ class Compiler:
             self.architecture = f"sm_{wanted}"
         else:  # newer than this NVRTC: the driver compiles for it
             self.architecture = f"compute_{max(k for k in known if k < wanted)}"
-        self._key = (f"NVRTC {version}", self.architecture, *OPTIONS, f"CuPy {cupy.__version__}")
+        versions = f"NVRTC {version}", f"CuPy {cupy.__version__}"
+        self.identity = (*versions, self.architecture, *OPTIONS)
 
     def binary(self, source: str, driver: str) -> tuple[bytes, bool]:
         """A cubin, or PTX for a device that NVRTC does not know, and whether it was on disk.
 
         `driver`: its version, which is part of the key. BuildError with the compiler's log.
         """
-        parts = [source, *self._key, driver]
+        parts = [source, *self.identity, driver]
         found = self._cache.get(parts)
         if found:
             return found, True
@@ -57,7 +58,7 @@ class Compiler:
 
     def forget(self, source: str, driver: str) -> None:
         """The next `binary` compiles."""
-        self._cache.put([source, *self._key, driver], b"")
+        self._cache.put([source, *self.identity, driver], b"")
 
     def compile(self, source: str) -> bytes:
         """As `binary`, without the cache."""

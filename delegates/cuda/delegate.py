@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,10 @@ import numpy as np
 from ...kernels.api import Node, Registration, Tensor, Unsupported
 from ...kernels.builtins import find_builtin
 from ...kernels.device import Lowered
+from ...runtime.cost import CostProfile
 from ...runtime.delegate import Kernel, Partition
 from ..gpu.cache import ProgramCache
+from ..gpu.calibrate import choose
 from ..gpu.delegate import GpuDelegate
 from . import buffers
 from .cublas import Cublas
@@ -32,7 +35,8 @@ class CUDADelegate(GpuDelegate):
       of `cublas_from` operations or more go to cuBLAS, where it is installed; with `tf32` inputs
       are rounded to ten bits there.
     * `half`: float32 that stays on the device is stored in 16 bits, and computed with in 32.
-    * `cache`: the folder of built programs.
+    * `cache`: the folder of built programs, and of what was measured.
+    * `costs`: by which partitions are chosen that pay: see `gpu.calibrate.choose`.
 
     Its buffer handles are CuPy arrays. `Unavailable` where there is no such device, with the cause
     and what helps.
@@ -51,10 +55,13 @@ class CUDADelegate(GpuDelegate):
         cublas_from: int = 1 << 24,
         tf32: bool = False,
         half: bool = False,
+        costs: str | CostProfile | None = None,
         cache: str | os.PathLike[str] | None = None,
     ) -> None:
-        found = CUDADevice(device, ProgramCache(cache), stream, allocator, graphs)
-        super().__init__("cuda", found, half)
+        programs = ProgramCache(cache)
+        found = CUDADevice(device, programs, stream, allocator, graphs)
+        plain = partial(GpuDelegate, "cuda", found)
+        super().__init__("cuda", found, half, partial(choose, costs, found, programs, plain))
         self._cublas = Cublas(found, tf32, cublas_from) if cublas else None
 
     def lower(self, node: Node, registration: Registration) -> Lowered:

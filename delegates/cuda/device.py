@@ -87,6 +87,9 @@ class CUDADevice(Device):
     def name(self) -> str:
         return f"{device_name(self.cupy, self.index)} (CUDA {self.index})"
 
+    def identity(self) -> Sequence[str]:
+        return [self.name, self._driver, *self.compiler.identity]
+
     def _read_capability(self) -> Capability:
         found = self._device.attributes
         return Capability(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from ...runtime.delegate import DeviceTime, Partition
+from ...runtime.delegate import Partition
 from ..gpu.delegate import PlanKernel
 from ..gpu.plan import Plan
 from .device import CUDADevice
@@ -20,23 +18,15 @@ class CUDAKernel(PlanKernel):
         self._device = device
         self._crossing = {t.index for t in (*partition.inputs, *self._leaving)}
 
-    def invoke(self) -> None:
-        self._place()
-        self._plan.invoke()
-
-    def invoke_timed(self) -> Sequence[DeviceTime]:
-        self._place()
-        return self._plan.invoke_timed()
-
     def invoke_async(self) -> Started:
-        self._place()
+        self._refresh()
         self._plan.start()
         return Started(self._plan, self._device)
 
-    def _place(self) -> None:
-        self._refresh()
-        handles = self._partition.handles
-        arrays = {i: a for i, a in handles.items() if i in self._crossing}
+    def _refresh(self) -> None:
+        """Before each invoke: handles may be others than before."""
+        super()._refresh()
+        arrays = {i: a for i, a in self._partition.handles.items() if i in self._crossing}
         if arrays:
             self._device.follow()
         self._plan.place({i: (a.data.ptr, a.data) for i, a in arrays.items()})
