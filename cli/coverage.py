@@ -14,8 +14,8 @@ from ..delegates.gpu.dry_delegate import DryDelegate
 from ..kernels.device import PROFILES
 from ..runtime.coverage import CPU, FOLDED, Coverage, CoveredNode
 from ..runtime.delegate import Delegate
-from ..runtime.delegation import BY_THE_USER, Pick
 from ..runtime.interpreter import Interpreter
+from ..runtime.rules import BY_THE_USER, Pick
 from ..runtime.steps import by_name
 from . import inputs as sources
 from . import show

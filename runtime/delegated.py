@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from .build import BuildError
 from .delegate import Delegate, Unavailable
-from .delegation import Pick, Rules, check_picks
 from .described import Described
 from .device_arrays import is_device_array
 from .errors import NodeError
 from .find_delegates import check_delegate, find_delegates, make_delegate
 from .graph import Graph
+from .rules import Pick, Rules, check_picks
 from .self_check import Difference
 from .settings import Settings
 from .tensor import LiveTensor

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..kernels.api import OpError
@@ -14,6 +13,7 @@ from .handles import Handles
 from .node import LiveNode
 from .pending import Pending
 from .plan import Placed, Plan
+from .rules import BY_THE_USER, Rules
 from .self_check import Difference, SelfCheckError
 from .started import Started
 from .state import State
@@ -23,47 +23,7 @@ if TYPE_CHECKING:
     from .subgraph import LiveSubgraph
 
 MOST_PLANS = 8  # kept for each subgraph, by shapes
-BY_THE_USER = "the user said no: "
 RESHAPED = "the subgraph got new shapes while the model ran"
-
-Pick = int | str  # a node's number in the main subgraph, an operator, or a tensor's name
-
-
-@dataclass(frozen=True, kw_only=True)
-class Rules:
-    """Which nodes delegates may have, whether less than all is an error, and what is checked."""
-
-    only: tuple[Pick, ...] | None = None
-    exclude: tuple[Pick, ...] = ()
-    strict: bool = False
-    verify: int = 0  # so many invokes of each plan are compared with numpy
-
-    def bar(self, node: LiveNode, subgraph: int) -> str | None:
-        if self.only is not None and not _picked(self.only, node, subgraph):
-            return f"{BY_THE_USER}it is not among only={list(self.only)}"
-        if _picked(self.exclude, node, subgraph):
-            return f"{BY_THE_USER}exclude={list(self.exclude)}"
-        return None
-
-
-def _picked(picks: Sequence[Pick], node: LiveNode, subgraph: int) -> bool:
-    known: set[Pick] = {node.op, *(t.name for t in node.outputs)}
-    if subgraph == 0:
-        known.add(node.index)
-    return not known.isdisjoint(picks)
-
-
-def check_picks(graph: Graph, rules: Rules) -> None:
-    """ValueError for what is no node: a slip there would change nothing, silently."""
-    nodes = [n for s in graph.subgraphs for n in s.nodes]
-    known = {n.op for n in nodes} | {t.name for n in nodes for t in n.outputs}
-    count = len(graph.subgraphs[0].nodes)
-    for pick in (*(rules.only or ()), *rules.exclude):
-        if pick not in known if isinstance(pick, str) else not 0 <= pick < count:
-            raise ValueError(
-                f"only, exclude: {pick!r} is no node's number (0 to {count - 1}), operator or "
-                "output tensor"
-            )
 
 
 class Delegation:

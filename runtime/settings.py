@@ -12,10 +12,10 @@ import numpy as np
 
 from ..kernels.api import Registration
 from .delegate import Delegate
-from .delegation import Rules
 from .graph import Graph
 from .registerers import NAMED_REGISTERERS
 from .resolver import BuiltinOpResolver, ChainedResolver, MutableOpResolver, OpResolver
+from .rules import Rules
 
 CustomOps = Mapping[str, Registration | Callable[..., Any]]
 

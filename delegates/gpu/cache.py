@@ -15,12 +15,15 @@ class ProgramCache:
     """Built programs by what they were built from: one file for each, written whole or not at all.
 
     The folder is `folder`, else that of the environment's LITEDELEGATE_CACHE, else
-    `litedelegate/programs` in the user's cache folder; an empty LITEDELEGATE_CACHE turns it off.
+    `litedelegate/programs` in the user's cache folder; an empty one of the first two turns it off.
     `hits` and `misses` count this process's look-ups.
     """
 
     def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
-        self.folder = Path(folder) if folder is not None else _default_folder()
+        if folder is None:
+            self.folder = _default_folder()
+        else:
+            self.folder = Path(folder) if os.fspath(folder) else None
         self.hits = self.misses = 0
 
     def path(self, parts: Sequence[str]) -> Path | None:
