@@ -16,7 +16,6 @@ from ..kernels.types import Array
 from .async_run import AsyncRun
 from .build import Content, build_graph, is_given, load_model, open_model
 from .delegated import Delegated, give_delegates, make_rules
-from .delegation import Pick
 from .device_arrays import Lent, is_device_array, lend
 from .find_delegates import check_delegates
 from .guard import Guard
@@ -24,6 +23,7 @@ from .model import Model
 from .named import Call, Names, warn_of_position
 from .resize import check_resize
 from .resolver import ChainedResolver, MutableOpResolver, OpResolver
+from .rules import Pick
 from .settings import CustomOps, OpResolverType, Settings, check_keep, listed, make_resolver
 from .turns import Turns
 from .values import check_shape, convert, get_value, readable, set_value, writable
