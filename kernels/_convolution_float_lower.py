@@ -44,7 +44,7 @@ def convolution(
     stored = node.optional(2)
     bias = None if stored is None else values(stored)
     packed = tiling.pack(weights.reshape(units, -1))
-    finish = finishing(node, lanes_of(capability))
+    finish = finishing(node.options.fused_activation_function, lanes_of(capability))
     return Lowered([*steps, tiling.kernel((source, packed), bias, finish)], scratch=scratch)
 
 

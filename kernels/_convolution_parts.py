@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ._convolution import scaling, weight_values
-from ._lower import activated, check, f32, refuse, types, values
+from ._lower import check, f32, refuse, types, values
 from ._quant import float_activation_range
 from ._scaling import Scaling
 from ._window import Window
@@ -37,16 +37,17 @@ def window_macros(window: Window) -> dict[str, object]:
     return {k: n for names, pair in pairs.items() for k, n in zip(names.split(), pair, strict=True)}
 
 
-def finishing(node: NodeSpec, lanes: int) -> dict[str, object]:
-    """The fused activation, of a value and of a vector of them. NaN stays."""
-    low, high = float_activation_range(node.options.fused_activation_function)
-    vector = "(v)"
+def finishing(activation: str, lanes: int) -> dict[str, object]:
+    """A fused activation of a float32 value and of a vector of them. NaN stays."""
+    low, high = float_activation_range(activation)
+    value = vector = "(v)"
     if low > -math.inf:
         vector = f"({vector} < {f32(low)} ? VSPLAT(f32, {lanes}, {f32(low)}) : {vector})"
     if high < math.inf:
         vector = f"({vector} > {f32(high)} ? VSPLAT(f32, {lanes}, {f32(high)}) : {vector})"
-    scalar = activated("v", node.options.fused_activation_function, node.outputs[0])
-    return {"FINISH(v)": scalar, "FINISH_VECTOR(v)": vector}
+    if vector != value:
+        value = f"clamp_f32(v, {f32(low)}, {f32(high)})"
+    return {"FINISH(v)": value, "FINISH_VECTOR(v)": vector}
 
 
 class Parts:

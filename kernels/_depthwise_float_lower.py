@@ -48,7 +48,7 @@ def depthwise(node: NodeSpec, capability: Capability, window: Window, weights: A
     defines = {
         **window_macros(window),
         **tile.macros(window),
-        **finishing(node, lanes),
+        **finishing(node.options.fused_activation_function, lanes),
         "C": units,
         "N": units,
         "VW": lanes,

@@ -23,9 +23,11 @@ from ._outputs import FloatOutputs, HybridOutputs, IntegerOutputs, Outputs
 from ._requantize import choose
 from ._scatter import pack_transposed, scatter
 from ._shape import INDEX, known
+from ._transposed_lower import lower_transposed
 from ._widen import in_float32
 from ._window import Window, sequence
 from .api import Binding, NodeSpec, OpError, Run, Shape, op, take
+from .device import Capability, Lowered
 from .types import Array
 
 _SHAPE, _WEIGHTS, _INPUT, _BIAS = range(4)
@@ -138,4 +140,11 @@ def _plan_hybrid(b: Binding, scratch: Callable[..., Array]) -> Run:
     return sequence([partial(quantizer, rows), *steps])
 
 
-OPS = {"TRANSPOSE_CONV": op("TRANSPOSE_CONV", _infer, in_float32(_bind), versions=(1, 5))}
+def _lower(node: NodeSpec, capability: Capability) -> Lowered:
+    y = node.outputs[0].shape
+    return lower_transposed(node, capability, _INPUT, _window(node, (y[1], y[2])))
+
+
+OPS = {
+    "TRANSPOSE_CONV": op("TRANSPOSE_CONV", _infer, in_float32(_bind), versions=(1, 5), lower=_lower)
+}

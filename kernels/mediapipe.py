@@ -18,6 +18,7 @@ from ._pool_arg_lower import lower_pool_arg
 from ._quant import float_activation_range
 from ._rows_lower import coordinates, dot, scattered, strides_of
 from ._scatter import pack_transposed, scatter
+from ._transposed_lower import Transposed, tiled
 from ._volume_lower import axis_macros, lower_volume, real_values
 from ._window import Pair, Window, padding_before, sequence
 from .api import Binding, NodeSpec, OpError, Run, Shape, op, take
@@ -118,6 +119,16 @@ def _lower_transposed(node: NodeSpec, capability: Capability) -> Lowered:
         D=(1, 1, 1),
         P=(0, cut[0] // 2, cut[1] // 2),
     )
+    check(node, capability)
+    if capability.kind == "cpu" and units >= 2 and node.outputs[0].size:
+        height, width = node.outputs[0].shape[1:3]
+        x = node.input(0).shape
+        before = (cut[0] // 2, cut[1] // 2)
+        window = Window(
+            (height, width), (kernel[0], kernel[1]), stride, (1, 1), before, (x[1], x[2])
+        )
+        bias = real_values(node.input(2))
+        return tiled(Transposed(node, 0, window, weights, bias), capability)
     taps = weights.transpose(1, 2, 3, 0).reshape(-1, channels, units)
     return lower_volume(node, capability, 0, taps, node.input(2), "NONE", macros, True)
 

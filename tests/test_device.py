@@ -71,7 +71,7 @@ def claim(key: str, capability: Capability) -> Claimed:
     op = registration(case)
     assert op.lower is not None
     spec = node(case)
-    data = 1 if case.op in ("SPLIT", "FILL") else 0
+    data = {"SPLIT": 1, "FILL": 1, "TRANSPOSE_CONV": 2}.get(case.op, 0)
     constant = [
         s if s is None or i == data or s.variable else replace(s, const=arrays(case)[i])
         for i, s in enumerate(spec.inputs)
