@@ -156,7 +156,9 @@ def test_a_launch_that_fails_in_a_capture_ends_it(
     x = np.ones((3, 40), np.float32)
     for _ in range(3):
         np.testing.assert_array_equal(interpreter.run({"x": x})["z"], x - 40)
-    assert not delegate.device.stream.is_capturing() and len(delegate.device.unrecorded) == 1
+    assert len(delegate.device.unrecorded) == 1
+    with delegate.device.capturing() as stream:
+        assert not stream.is_capturing()
 
 
 def test_without_graphs(cupy: Any) -> None:
@@ -193,13 +195,38 @@ def test_the_stream_is_the_users(cupy: Any, wrapped: Any) -> None:
     assert stream.queue.done > 0
 
 
-def test_the_default_stream_has_no_graphs(cupy: Any) -> None:
+def test_graphs_on_the_default_stream(cupy: Any) -> None:
+    """It cannot be captured; captures are made on another one."""
     delegate = CUDADelegate(stream=cupy.cuda.Stream.null)
     interpreter = Interpreter(model_content=two_steps(), delegates=[delegate])
     x = np.ones((3, 40), np.float32)
     for _ in range(3):
         np.testing.assert_array_equal(interpreter.run({"x": x})["z"], x - 40)
-    assert "default" in delegate.device.unrecorded[0]
+    assert delegate.device.unrecorded == [] and cupy.machine.graphs == 2
+
+
+def test_what_others_enqueue_is_no_part_of_a_capture(
+    delegate: CUDADelegate, cupy: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread on the same delegate: its copies in the midst of a capture."""
+    original, inside = cupy_standin.kernels.Function.__call__, []
+    y = on_device(cupy, np.zeros(4, np.float32))
+
+    def slow(self: Any, *args: Any, stream: Any) -> None:
+        original(self, *args, stream=stream)
+        if stream.is_capturing():
+            inside.append(stream.ptr)
+            delegate.device.upload(y.data, np.ones(4, np.float32))
+
+    monkeypatch.setattr(cupy_standin.kernels.Function, "__call__", slow)
+    interpreter = Interpreter(model_content=two_steps(), delegates=[delegate])
+    x = np.ones((3, 40), np.float32)
+    for _ in range(3):
+        interpreter.run({"x": x})
+    assert len(inside) == 2 and delegate.device.stream.ptr not in inside
+    y.set(np.zeros(4, np.float32))
+    interpreter.run({"x": x})
+    assert not y.get().any()
 
 
 def test_streams_by_an_older_cupy(cupy: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,7 +34,7 @@ FAMILIES: Mapping[str, list[str]] = defaultdict(list)
 for _key in KEYS:
     FAMILIES[_key.partition("-")[0]].append(_key)
 # families whose inner loops must not touch local memory
-HOT = {"conv", "depthwise", "fully_connected", "matmul", "transpose_conv"}
+HOT = {"conv", "conv3d", "conv_transpose", "depthwise", "fully_connected", "batch_matmul"}
 _PRELUDE = files("litedelegate.delegates.cuda").joinpath("prelude.h").read_text("utf-8")
 
 

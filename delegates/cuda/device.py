@@ -62,12 +62,14 @@ class CUDADevice(Device):
         self._device = cuda.Device(self.index)
         self._runtime = cuda.runtime
         self._lock = threading.Lock()
+        self._capture_lock = threading.Lock()
         # staging memory that is in use until the stream has passed, and what it is copied to
         self._pending: list[tuple[Any, Array | None]] = []
         self._local = threading.local()
         try:
             with self._device:
                 self.stream = _stream(cuda, stream)
+                self._for_captures = cuda.Stream(non_blocking=True)
                 self.compiler = Compiler(
                     self.cupy, str(self._device.compute_capability), self.cache
                 )
@@ -111,6 +113,12 @@ class CUDADevice(Device):
         stack.enter_context(self._device)
         stack.enter_context(self.stream)
         return stack
+
+    @contextmanager
+    def capturing(self) -> Iterator[Any]:
+        """A stream for captures, one at a time."""
+        with self._capture_lock:
+            yield self._for_captures
 
     # -- memory
 

@@ -70,11 +70,10 @@ class _Kernels:
         if self._graph is not None:
             self._graph.launch(self._device.stream)
             return
-        self._launch()
+        self._launch(self._device.stream)
         self._warm = True
 
-    def _launch(self) -> None:
-        stream = self._device.stream
+    def _launch(self, stream: Any) -> None:
         for kernel, grid, block, args in self._calls:
             kernel(grid, block, args, stream=stream)
 
@@ -85,21 +84,24 @@ class _Kernels:
             trace.around(partial(kernel, grid, block, args, stream=stream))
 
     def _captured(self) -> Any:
-        """The graph, or None where it cannot be had."""
-        stream = self._device.stream
-        try:
-            stream.begin_capture()
-        except Exception as e:  # the default stream, or one that is capturing already
-            self._give_up(e)
-            return None
-        try:
-            self._launch()
-        except Exception as e:
-            self._give_up(e)
-        try:
-            graph = stream.end_capture()  # whatever happened: else the stream stays in capture
-        except Exception as e:
-            self._give_up(e)
+        """The graph, or None where it cannot be had.
+
+        On a stream of its own: what other threads enqueue meanwhile must not become part of it.
+        """
+        with self._device.capturing() as stream:
+            try:
+                stream.begin_capture()
+            except Exception as e:
+                self._give_up(e)
+                return None
+            try:
+                self._launch(stream)
+            except Exception as e:
+                self._give_up(e)
+            try:
+                graph = stream.end_capture()  # whatever happened: else it stays in capture
+            except Exception as e:
+                self._give_up(e)
         return graph if self._capture else None
 
     def _give_up(self, error: Exception) -> None:
