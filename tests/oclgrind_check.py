@@ -87,13 +87,17 @@ def child(shape: str, family: str) -> None:
     from litedelegate.delegates.gpu.device import Launch
     from litedelegate.delegates.opencl.device import OpenCLDevice
     from litedelegate.delegates.opencl.find import devices
+    from litedelegate.kernels.api import Run
     from litedelegate.kernels.device import PROFILES
     from litedelegate.kernels.types import Array
 
     class Block:
-        """Memory of which parts are taken: each becomes a buffer of its own."""
+        """Memory of which parts are taken, each a buffer of its own, or the whole."""
 
-        data: Array | None = None
+        def __init__(self, nbytes: int) -> None:
+            self.nbytes = nbytes
+            self.data: Array | None = None
+            self.whole: Any = None
 
     class Guarded(OpenCLDevice):
         """A device on which no tensor has a neighbour."""
@@ -108,7 +112,7 @@ def child(shape: str, family: str) -> None:
             self.names: list[str] = []
 
         def allocate(self, nbytes: int) -> Any:
-            return Block()
+            return Block(nbytes)
 
         def view(self, buffer: Any, offset: int, nbytes: int) -> Any:
             part = super().allocate(nbytes)
@@ -117,11 +121,26 @@ def child(shape: str, family: str) -> None:
                 self.synchronise()
             return part
 
+        def whole(self, buffer: Any) -> Any:
+            if not isinstance(buffer, Block):
+                return buffer
+            if buffer.whole is None:
+                buffer.whole = self.view(buffer, 0, buffer.nbytes)
+            return buffer.whole
+
         def upload(self, buffer: Any, array: Array) -> None:
-            if isinstance(buffer, Block):
+            if isinstance(buffer, Block) and buffer.whole is None:
                 buffer.data = array.reshape(-1).view(np.uint8).copy()
             else:
-                super().upload(buffer, array)
+                super().upload(self.whole(buffer), array)
+
+        def download(self, buffer: Any, array: Array) -> None:
+            super().download(self.whole(buffer), array)
+
+        def record(self, launches: Sequence[Launch]) -> Run:
+            return super().record(
+                [replace(x, args=tuple(map(self.whole, x.args))) for x in launches]
+            )
 
         def wrap(self, array: Array) -> Any | None:
             return None
@@ -134,7 +153,7 @@ def child(shape: str, family: str) -> None:
     errors: dict[str, str] = {}
     if family == PLANTED:
         built = device.build(BUGS, ["beyond", "race", "unwritten"])
-        buffers = [device.view(Block(), 0, 64) for _ in range(2)]
+        buffers = [device.view(Block(64), 0, 64) for _ in range(2)]
         group = (4,)
         device.record([Launch(k, tuple(buffers), (16,), group) for k in built.values()])()
         device.synchronise()
