@@ -5,7 +5,8 @@
 
 Its parts, each with its share of the time; what that did not suffice for is listed as not run:
 
-* `environment`: device, driver, versions, and what the delegate reads of the device
+* `environment`: device, driver, versions, what the delegate reads of the device, and how fast it
+  and numpy are by the delegate's own measure
 * `cases`: the case tables of tests/cases, lowered, built and run, against numpy
 * `models`: real models: share delegated, outputs against numpy's, times of numpy, of launches one
   by one and of graph replays
@@ -20,12 +21,16 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import sys
 import time
 import traceback
+import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -40,8 +45,9 @@ import gpu_peers as peers  # noqa: E402
 import test_device  # noqa: E402
 from devices import cuda_device  # noqa: E402
 
-from litedelegate import Interpreter  # noqa: E402
+from litedelegate import Interpreter, PositionalInputWarning  # noqa: E402
 from litedelegate.delegates.cuda import CUDADelegate, device  # noqa: E402
+from litedelegate.delegates.gpu.calibrate import profiles  # noqa: E402
 
 Result = dict[str, Any]
 OUT_OF_TIME = "not run: out of time"
@@ -87,10 +93,12 @@ class Check:
     def environment(self) -> Result:
         found = cuda_device(self.backend)
         runtime, known = found.cupy.cuda.runtime, found.capability
+        measured = profiles(found, found.cache, partial(CUDADelegate, costs="none"))
         return {
             "device": found.name,
             "architecture": found.compiler.architecture,
             "capability": {k: getattr(known, k) for k in type(known).__dataclass_fields__},
+            "measured": {p.name: asdict(p) for p in measured},
             "driver": runtime.driverGetVersion(),
             "runtime": runtime.runtimeGetVersion(),
             "nvrtc": list(found.cupy.cuda.nvrtc.getVersion()),
@@ -309,6 +317,15 @@ def difference(want: Any, got: Any) -> Result:
     return found if want.dtype.kind == "f" else {**found, "steps": off}
 
 
+def plain(value: Any) -> Any:
+    """For JSON, which has no infinity and no NaN: None."""
+    if isinstance(value, dict):
+        return {k: plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in value]
+    return None if isinstance(value, float) and not np.isfinite(value) else value
+
+
 def close(got: Any, want: Any, tolerance: float = 1e-5) -> None:
     np.testing.assert_allclose(got, want, rtol=0, atol=tolerance * np.abs(want).max())
 
@@ -324,9 +341,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", default="", help="cases and models whose names begin so")
     parser.add_argument("--standin", action="store_true")
     options = parser.parse_args(arguments)
+    # all that the device can run is to run, whether it pays or not
+    os.environ["LITEDELEGATE_COSTS"] = "none"
+    warnings.simplefilter("ignore", PositionalInputWarning)
     check = Check(options.models, options.seconds, options.standin, options.only)
     report = check.run()
-    options.out.write_text(json.dumps(report, indent=1))
+    options.out.write_text(json.dumps(plain(report), indent=1, allow_nan=False))
     print(f"{report['environment']['device']}: {report['cases'].get('counts')}")
     print(f"{len(check.wrong)} things are wrong; all is in {options.out}")
     for text in check.wrong[:20]:
