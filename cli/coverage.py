@@ -178,7 +178,8 @@ def _cover(
             details = by_name(interpreter.get_input_details())
             for name, shape in sources.parse_shapes(shapes, details).items():
                 interpreter.resize_tensor_input(details[name]["index"], shape)
-            found = interpreter.delegate_coverage()
+            with show.builds():
+                found = interpreter.delegate_coverage()
     for warning in told:
         click.echo(f"warning: {warning.message}", err=True)
     return found

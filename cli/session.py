@@ -14,6 +14,7 @@ from ..runtime.build import BuildError, UnknownCodeError
 from ..runtime.interpreter import Interpreter
 from ..runtime.steps import Steps
 from . import inputs as sources
+from . import show
 from .failures import Unresolved
 
 Array = sources.Array
@@ -92,7 +93,8 @@ class Session:
     def allocate(self, values: Mapping[str, Array]) -> float:
         """Allocates for the inputs' shapes, which is timed, and fills them in."""
         start = time.perf_counter()
-        self._steps.allocate({name: value.shape for name, value in values.items()})
+        with show.builds():
+            self._steps.allocate({name: value.shape for name, value in values.items()})
         seconds = time.perf_counter() - start
         self._steps.fill(values)
         return seconds

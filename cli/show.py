@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from rich.console import Console, Group
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from ..delegates.gpu.build import listening
 from .table import UNFOLDED, LightTable
 
 WIDE = 160
@@ -36,6 +38,19 @@ def progress() -> Progress:
         transient=True,
         disable=not err.is_terminal,
     )
+
+
+@contextmanager
+def builds() -> Iterator[None]:
+    """Shows how far a delegate is with building kernels, which can take a while the first time."""
+    with progress() as bar:
+        task = bar.add_task("building kernels", total=None, visible=False)
+
+        def tell(done: int, count: int) -> None:
+            bar.update(task, completed=done, total=count, visible=True)
+
+        with listening(tell):
+            yield
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Group:

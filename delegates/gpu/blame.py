@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from ...runtime.delegate import BuildError
+from .build import build
 from .device import Device
-from .render import Text, program
-
-
-def build(device: Device, texts: Sequence[Text]) -> Mapping[str, Any]:
-    """The kernels of one program by name; `BuildError` where the compiler does not take it."""
-    return device.build(program(texts), list(dict.fromkeys(t.name for t in texts)))
+from .render import Text
 
 
 def blame(device: Device, texts: Sequence[Text], error: BuildError) -> dict[str, BuildError]:

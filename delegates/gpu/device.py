@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -49,6 +49,7 @@ class Device(Protocol):
     capability: Capability
     prelude: str  # text that defines `kernels.device.MACROS` and the types
     alignment: int  # bytes, of views into a buffer
+    builders: int = 1  # threads that may call `build` at once
 
     @property
     def name(self) -> str: ...
@@ -94,6 +95,10 @@ class Device(Protocol):
         `BuildError`, with the compiler's log, where it does not take the text.
         """
         ...
+
+    def building(self) -> AbstractContextManager[None]:
+        """Open around calls of `build`, of which `builders` may come at once."""
+        return nullcontext()
 
     def record(self, launches: Sequence[Launch]) -> Run:
         """A callable that enqueues all launches in order."""

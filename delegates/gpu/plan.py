@@ -13,7 +13,8 @@ import numpy as np
 from ...kernels.api import OpError, Run
 from ...kernels.types import Array
 from ...runtime.delegate import BuildError, DeviceTime
-from .blame import blame, build
+from .blame import blame
+from .build import build
 from .device import Device, Launch
 from .fuse import Fuser, Item
 from .halves import halve

@@ -15,6 +15,7 @@ from ...kernels.api import Run
 from ...kernels.device import Capability
 from ...kernels.types import Array
 from ...runtime.delegate import BuildError, Unavailable
+from ...runtime.threads import available_threads
 from ..gpu.cache import ProgramCache
 from ..gpu.device import Device, Launch, Span
 from .find import library
@@ -40,6 +41,7 @@ class OpenCLDevice(Device):
         self.cache = cache if cache is not None else ProgramCache()
         self._context = cl.Context([self.device])
         self.queue = cl.CommandQueue(self._context)
+        self.builders = available_threads()
         self._traces = threading.local()
         self.alignment = max(self.device.mem_base_addr_align // 8, 64)
         fault = self._fault(_TRIVIAL)
@@ -150,6 +152,12 @@ class OpenCLDevice(Device):
 
     # -- programs
 
+    @contextmanager
+    def building(self) -> Iterator[None]:
+        with warnings.catch_warnings():  # Intel's compiler says "done" on each build
+            warnings.simplefilter("ignore", self.library.CompilerWarning)
+            yield
+
     def build(self, source: str, names: Sequence[str]) -> Mapping[str, Any]:
         program = self._program(f"{self.prelude}\n{source}")
         return {name: partial(self.library.Kernel, program, name) for name in names}
@@ -160,18 +168,13 @@ class OpenCLDevice(Device):
         binary = self.cache.get(parts)
         if binary is not None:
             try:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", cl.CompilerWarning)
-                    built = cl.Program(self._context, [self.device], [binary])
-                    return built.build(self._options)
+                return cl.Program(self._context, [self.device], [binary]).build(self._options)
             except cl.Error:  # damaged, or of a driver that hides its version: built anew
                 binary = None
         program = cl.Program(self._context, source)
         try:
-            with warnings.catch_warnings():  # Intel's compiler says "done" on each build
-                warnings.simplefilter("ignore", cl.CompilerWarning)
-                # PyOpenCL's own cache would not see the driver's version
-                program.build(self._options, cache_dir=False)
+            # PyOpenCL's own cache would not see the driver's version
+            program.build(self._options, cache_dir=False)
         except cl.Error as e:
             raise BuildError(f"{self.name} does not build the kernels: {_log(e)}") from e
         self.cache.put(parts, program.get_info(cl.program_info.BINARIES)[0])
