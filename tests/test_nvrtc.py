@@ -10,15 +10,18 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import cubin
 import pytest
 from test_device import KEYS, claim
 
+from litedelegate import Interpreter
 from litedelegate.delegates.cuda.compiler import Compiler
 from litedelegate.delegates.cuda.device import blocks
 from litedelegate.delegates.gpu.cache import ProgramCache
+from litedelegate.delegates.gpu.delegate import GpuDelegate
 from litedelegate.delegates.gpu.device import Launch
 from litedelegate.delegates.gpu.dry import DryDevice
 from litedelegate.delegates.gpu.fuse import Item
@@ -45,11 +48,11 @@ class Listening(DryDevice):
 
     def __init__(self, profile: str) -> None:
         super().__init__(PROFILES[profile])
-        self.source = ""
+        self.sources: list[str] = []
         self.launches: Sequence[Launch] = ()
 
     def build(self, source: str, names: Sequence[str]) -> Mapping[str, Any]:
-        self.source = source
+        self.sources.append(source)
         return {name: name for name in names}
 
     def record(self, launches: Sequence[Launch]) -> Run:
@@ -91,16 +94,33 @@ def test_kernels_compile(architecture: str, family: str) -> None:
     nvrtc = compiler(architecture)
     assert nvrtc.architecture == architecture
     device = planned(architecture, family)
-    if not device.source:
+    if not device.sources:
         pytest.skip(f"no case of {family} needs a kernel")
     assert device.launches
-    found = cubin.kernels(nvrtc.compile(f"{_PRELUDE}\n{device.source}"))
+    (source,) = device.sources
+    found = cubin.kernels(nvrtc.compile(f"{_PRELUDE}\n{source}"))
     for launch in device.launches:
         kernel = found[launch.kernel]
         assert kernel.parameters == [8] * len(launch.args)  # all are pointers
         blocks(launch.grid, launch.group)
         if family in HOT:
             assert kernel.local == 0, f"{launch.kernel} spills {kernel.local} bytes"
+
+
+@pytest.mark.parametrize("architecture", ["sm_75", "sm_120"])
+@pytest.mark.parametrize(
+    "name", ["mobilenet_v2_ptq_int8", "blazeface_f32", "yolov8n_int8", "yamnet", "lstm_int8"]
+)
+def test_models_compile(architecture: str, name: str, models: Path) -> None:
+    """With what rides in each kernel; all stays in registers."""
+    nvrtc, device = compiler(architecture), Listening(architecture)
+    delegate = GpuDelegate("cuda", device)
+    with Interpreter(str(models / f"{name}.tflite"), delegates=[delegate]) as interpreter:
+        interpreter.allocate_tensors()
+        assert interpreter.delegate_coverage().totals.share_of_work > 0.9
+    for source in device.sources:
+        found = cubin.kernels(nvrtc.compile(f"{_PRELUDE}\n{source}"))
+        assert found and not [name for name, kernel in found.items() if kernel.local]
 
 
 def test_the_cubin_reader() -> None:
