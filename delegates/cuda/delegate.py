@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...kernels.api import Node, Registration, Tensor, Unsupported
+from ...kernels.api import NodeSpec, Registration, Tensor, Unsupported
 from ...kernels.builtins import find_builtin
 from ...kernels.device import Lowered
 from ...runtime.cost import CostProfile
@@ -64,15 +64,15 @@ class CUDADelegate(GpuDelegate):
         super().__init__("cuda", found, half, partial(choose, costs, found, programs, plain))
         self._cublas = Cublas(found, tf32, cublas_from) if cublas else None
 
-    def lower(self, node: Node, registration: Registration) -> Lowered:
+    def _lower(self, spec: NodeSpec, registration: Registration) -> Lowered:
         # a replaced builtin is the user's: it means what their code says
-        ours = not registration.custom and registration is find_builtin(node.op)
+        ours = not registration.custom and registration is find_builtin(spec.op)
         if self._cublas is not None and ours:
             try:
-                return self._cublas.lower(node.spec)
+                return self._cublas.lower(spec)
             except Unsupported:  # the shared form says what is to be said of this node
-                return super().lower(node, registration)
-        return super().lower(node, registration)
+                return super()._lower(spec, registration)
+        return super()._lower(spec, registration)
 
     def kernel(self, partition: Partition, fuse: bool) -> Kernel:
         return CUDAKernel(self.device, partition, fuse, self.half)
