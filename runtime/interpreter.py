@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
-from copy import deepcopy
+from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -15,26 +14,26 @@ import numpy as np
 from ..kernels.types import Array
 from .async_run import AsyncRun
 from .build import Content, build_graph, is_given, load_model, open_model
-from .delegated import Delegated, give_delegates, make_rules
-from .device_arrays import Lent, is_device_array, lend
+from .calls import Calls
+from .delegated import give_delegates, make_rules
+from .device_arrays import is_device_array, lend
 from .find_delegates import check_delegates
 from .guard import Guard
 from .model import Model
-from .named import Call, Names, warn_of_position
+from .named import Names, warn_of_position
 from .resize import check_resize
 from .resolver import ChainedResolver, MutableOpResolver, OpResolver
 from .rules import Pick
 from .settings import CustomOps, OpResolverType, Settings, check_keep, listed, make_resolver
 from .turns import Turns
-from .values import check_shape, convert, get_value, readable, set_value, writable
+from .values import get_value, readable, set_value
 from .views import Views
 
 if TYPE_CHECKING:
     from .signature_runner import SignatureRunner
-    from .tensor import LiveTensor
 
 
-class Interpreter(Delegated):
+class Interpreter(Calls):
     """Runs a `.tflite` model.
 
     The calls of `tf.lite.Interpreter` are steps that belong together (`allocate_tensors`,
@@ -346,101 +345,6 @@ class Interpreter(Delegated):
         with self._guard.step("reset_all_variables"):
             for subgraph in self._graph.subgraphs:
                 subgraph.reset_variables()
-
-    # -- whole calls: from any thread
-
-    def run(
-        self,
-        inputs: Mapping[str, Any] | Sequence[Any] | None = None,
-        *,
-        signature_key: str | None = None,
-        reset_variables: bool = False,
-        on_device: bool = False,
-    ) -> dict[str, Any]:
-        """One inference by name: sets the inputs, resizing them where need be; gives fresh arrays.
-
-        The names are those of the signature (`signature_key`, the only one, or "serving_default"),
-        or else the tensors'. The outputs have the same kind of names as the inputs. With
-        `reset_variables` nothing is left of earlier calls. Calls from several threads take turns.
-        Inputs may be arrays on a device that a delegate reaches (CuPy's, torch's …); with
-        `on_device` the outputs are, too, if the delegate can: no copy goes through the host.
-        ValueError for missing or unknown names; it lists them.
-        """
-        call = Names(self._graph).call(inputs, signature_key)
-        return self._call(call, "run", reset_variables, on_device)
-
-    def _call(
-        self, call: Call, what: str, reset_variables: bool = False, on_device: bool = False
-    ) -> dict[str, Any]:
-        with self._guard.whole(what):
-            return self._run_call(call, what, reset_variables, on_device)
-
-    def _call_async(self, call: Call, what: str) -> AsyncRun[dict[str, Any]]:
-        """As `_call`, on a thread; the values are taken now."""
-        taken = {i: v if is_device_array(v) else deepcopy(v) for i, v in call.inputs.items()}
-        call = replace(call, inputs=taken)
-        found: dict[str, Any] = {}
-        with self._guard.whole(what):
-            run = AsyncRun(
-                self._guard,
-                self._graph.subgraphs[call.subgraph],
-                lambda: found.update(self._run_call(call, what)),
-                lambda: found,
-                self,
-                direct=False,
-            )
-        return run.begin()
-
-    def _run_call(
-        self, call: Call, what: str, reset_variables: bool = False, on_device: bool = False
-    ) -> dict[str, Any]:
-        settings = self._settings
-        subgraph = self._graph.subgraphs[call.subgraph]
-        values = [
-            (
-                t,
-                value
-                if is_device_array(value)
-                else convert(t, value, quantize=settings.quantize_inputs),
-            )
-            for t, value in ((subgraph.tensors[i], v) for i, v in call.inputs.items())
-        ]
-        self._views.ensure_none(what)
-        if call.subgraph == 0:  # whose inputs set_tensor sets
-            self._turns.runs(own_inputs=True)
-        before = [(t.index, t.shape) for t, _ in values]
-        try:
-            for t, array in values:
-                if t.shape != tuple(array.shape):
-                    check_resize(subgraph, t.index, list(array.shape), False)
-                    subgraph.resize_tensor(t.index, tuple(array.shape))
-            self._allocate(subgraph)
-        except Exception:
-            for index, shape in before:
-                subgraph.resize_tensor(index, shape)
-            raise
-        if reset_variables:
-            self._graph.reset_state()
-        with Lent(self._graph.delegation, subgraph) as lent:
-            for t, array in values:
-                if is_device_array(array):
-                    lent.give(t, array)
-                    continue
-                check_shape(t, array)
-                np.copyto(writable(t), array)
-                self._store(t, call.subgraph)
-            outputs = {name: subgraph.tensors[i] for name, i in call.outputs.items()}
-            if on_device:
-                lent.make(outputs.values())
-            self._invoke(subgraph)
-            return {name: self._result(t, lent, call) for name, t in outputs.items()}
-
-    def _result(self, tensor: LiveTensor, lent: Lent, call: Call) -> Any:
-        array = lent.array(tensor)
-        if array is None:
-            self._fetch(tensor, call.subgraph)
-            array = get_value(tensor, dequantize=self._settings.dequantize_outputs)
-        return array
 
     # -- other ways to run
 
