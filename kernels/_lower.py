@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NoReturn
 
 import numpy as np
@@ -113,6 +114,11 @@ def stored_element(dtype: DType, pointer: str, index: str) -> str:
     return f"((CONST_ARG {_STORED[dtype]}*){pointer})[{index}]"
 
 
+def f64(value: float) -> str:
+    """A float64 literal, exact, of a finite number."""
+    return f"({float(value).hex()})"
+
+
 def plain(expression: str, *uses: str, reads: int = 1, faults: tuple[Fault, ...] = ()) -> Lowered:
     """One map over the first inputs, which broadcast."""
     return Lowered(
@@ -179,15 +185,25 @@ def activated(text: str, name: str, spec: TensorSpec) -> str:
 
 def through_table(table: Array, *faults: Fault, read: int = 0) -> Lowered:
     """Output for each stored 8- or 16-bit value of input `read`, in the order of bit patterns."""
-    index = "u8" if table.size == 256 else "u16"
-    text = f"@0[({index})$0]"
-    return Lowered([Map(text, (Read(read),), (_storage(table),), faults=faults)])
+    small = table.size == 256
+    text = f"@0[({'u8' if small else 'u16'})$0]"
+    stored = _storage(table)
+    vector = "VCONVERT(i32, 16, LOOKUP_16(@0, $0))" if small and stored.itemsize == 1 else ""
+    function = (lambda v: stored[v.view(np.uint8)]) if small else None
+    reads = (Read(read),)
+    return Lowered([Map(text, reads, (stored,), faults=faults, vector=vector, function=function)])
 
 
 def through_pairs(table: Array, *faults: Fault) -> Lowered:
     """Output for each pair of stored 8-bit inputs: `table` is [256, 256], in bit patterns."""
     reads, index = (Read(0), Read(1)), "@0[((u32)(u8)$0 << 8) | (u8)$1]"
-    return Lowered([Map(index, reads, tables=(_storage(table).reshape(-1),), faults=faults)])
+    stored = _storage(table)
+    flat = (stored.reshape(-1),)
+    return Lowered([Map(index, reads, flat, faults=faults, function=partial(_pairs, stored))])
+
+
+def _pairs(table: Array, v0: Array, v1: Array) -> Array:
+    return np.asarray(table[v0.view(np.uint8), v1.view(np.uint8)])
 
 
 def _storage(table: Array) -> Array:
@@ -245,6 +261,7 @@ def placed(
         shape=shape,
         strides=place.strides,
         offset=place.offset,
+        vector="" if table is None else "VCONVERT(i32, 16, LOOKUP_16(@0, $0))",
     )
 
 

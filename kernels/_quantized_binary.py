@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -20,6 +20,7 @@ from ._elementwise import in_blocks, in_parts, spread
 from ._fixedpoint import leading_zeros, reciprocal
 from ._lower import refuse, through_pairs, through_table
 from ._lut import domain, map_pairs_of_values, map_values, saturate
+from ._pair_vectors import Ends, Rescaling, in_integers, product_in_floats, sum_in_floats
 from ._quant import (
     activation_range,
     multiply_by_quantized_multiplier,
@@ -28,7 +29,7 @@ from ._quant import (
     saturating_rounding_doubling_high_mul,
 )
 from .api import Binding, NodeSpec, OpError, Run, TensorSpec
-from .device import Fault, Lowered, Map, Read
+from .device import Capability, Fault, Lowered, Map, Read
 from .types import Array, DType
 
 Pair = Callable[[Array, Array], Array]
@@ -41,7 +42,7 @@ class Rescaled:
     `operands` make of each stored value."""
 
     b: Binding | NodeSpec
-    operands: tuple[Callable[[Array], Array], Callable[[Array], Array]]
+    operands: tuple[Rescaling, Rescaling]
     combine: Callable[..., Array]
     q: int
     shift: int
@@ -67,6 +68,28 @@ class Rescaled:
         if spec.zero_point:
             np.add(total, spec.zero_point, out=total)
         total.clip(*self.limits, total)
+
+    @property
+    def sign(self) -> str:
+        signs: dict[Any, str] = {np.add: "+", np.subtract: "-", np.multiply: "*"}
+        return signs[self.combine]
+
+    @property
+    def ends(self) -> Ends:
+        low, high = (int(v) for v in self.limits)
+        return Ends(self.b.outputs[0].zero_point, low, high)
+
+    def vector(self) -> str:
+        """As text on vectors of i32; "" where there is none. Uses "int8_cpu"."""
+        return in_integers(self.operands, self.sign, self.q, self.shift, self.ends)
+
+    def of_bytes(self, node: NodeSpec, pairs: Array) -> str:
+        """The same in floats, where these give `pairs` for all pairs of bytes."""
+        x0, x1, y = node.input(0), node.input(1), node.outputs[0]
+        if self.sign == "*":
+            factor = float(np.ldexp(float(self.q), self.shift - 31))
+            return product_in_floats(self.operands, (x0.dtype, x1.dtype), factor, pairs, self.ends)
+        return sum_in_floats(x0, x1, y, 1 if self.sign == "+" else -1, pairs, self.ends)
 
     @cached_property
     def limits(self) -> tuple[Array, Array]:
@@ -162,8 +185,10 @@ def _bind_table(b: Binding, function: Pair) -> Run:
     return in_parts(b, (a0, a1), view, blocks, [(np.uint16, 2)])
 
 
-def lower_quantized(node: NodeSpec, function: Pair, *faults: Fault) -> Lowered:
-    """The device form of `bind_quantized`: the same tables, made here and read there."""
+def lower_quantized(
+    node: NodeSpec, capability: Capability, function: Pair, *faults: Fault
+) -> Lowered:
+    """The device form of `bind_quantized`: tables, made here, and on CPUs arithmetic on vectors."""
     x0, x1, y = node.input(0), node.input(1), node.outputs[0]
     if x0.dtype.bits == 8 and x1.dtype.bits == 8:
         for i, const in enumerate((x0.const, x1.const)):
@@ -172,18 +197,25 @@ def lower_quantized(node: NodeSpec, function: Pair, *faults: Fault) -> Lowered:
                 values = [domain(x0.dtype), domain(x1.dtype)]
                 values[i] = const.reshape(-1).astype(np.int64)
                 return through_table(saturate(function(*values), y.dtype), read=1 - i)
-        pairs = function(domain(x0.dtype)[:, None], domain(x1.dtype)[None, :])
-        return through_pairs(saturate(pairs, y.dtype), *faults)
+        pairs = saturate(function(domain(x0.dtype)[:, None], domain(x1.dtype)[None, :]), y.dtype)
+        lowered = through_pairs(pairs, *faults)
+        if capability.kind == "gpu" or not isinstance(function, Rescaled):
+            return lowered
+        (step,) = lowered.steps
+        assert isinstance(step, Map)
+        vector = function.of_bytes(node, pairs) or function.vector()
+        return Lowered([replace(step, vector=vector, uses=("int8_cpu",))])
     if not isinstance(function, Rescaled):
         refuse("QUANT", f"{node.op} on {x0.dtype.label} with these scales", "8 bits")
-    signs: dict[Any, str] = {np.add: "+", np.subtract: "-", np.multiply: "*"}
-    sign, stored_values = signs[function.combine], domain(DType.INT16)
+    sign, stored_values = function.sign, domain(DType.INT16)
     tables = tuple(part(stored_values).astype(np.int32) for part in function.operands)
     total = f"(i64)@0[(u16)$0] {sign} (i64)@1[(u16)$1]"
     low, high = (int(v) for v in function.limits)
     stored = f"rescale({total}, {function.q}, {function.shift}) + {y.zero_point}"
     text = f"clamp_to({stored}, {low}, {high})"
-    return Lowered([Map(text, (Read(0), Read(1)), tables, ("fixed",), faults)])
+    vector = function.vector() if capability.kind == "cpu" else ""
+    uses = ("fixed", "int8_cpu") if vector else ("fixed",)
+    return Lowered([Map(text, (Read(0), Read(1)), tables, uses, faults, vector=vector)])
 
 
 def _clamped(values: Array, b: Binding | NodeSpec) -> Array:
@@ -219,10 +251,9 @@ def _sum(b: Binding | NodeSpec, sign: int) -> Pair:
     return Rescaled(b, rescaled, np.add if sign > 0 else np.subtract, q, shift)
 
 
-def _rescaled(x: TensorSpec, left: int, twice: float) -> Callable[[Array], Array]:
+def _rescaled(x: TensorSpec, left: int, twice: float) -> Rescaling:
     """An operand on the common scale of both, with `left` more bits."""
-    q, shift = quantize_multiplier(x.scale / twice)
-    return lambda v: multiply_by_quantized_multiplier((v - x.zero_point) << left, q, shift)
+    return Rescaling(x.zero_point, left, *quantize_multiplier(x.scale / twice))
 
 
 def _log2(x: TensorSpec) -> int | None:
@@ -255,7 +286,7 @@ def quantized_mul(b: Binding | NodeSpec) -> Pair:
     product = np.float32(x0.scale) * np.float32(x1.scale) / np.float32(y.scale)
     q, shift = quantize_multiplier(float(product))
 
-    real = (lambda v: v - x0.zero_point, lambda v: v - x1.zero_point)
+    real = (Rescaling(x0.zero_point), Rescaling(x1.zero_point))
     return Rescaled(b, real, np.multiply, q, shift)
 
 

@@ -241,7 +241,7 @@ def _bind_prelu(b: Binding) -> Run | None:
 def _lower_prelu(node: NodeSpec, capability: Capability) -> Lowered:
     check(node, capability)
     if node.input(0).dtype not in FLOATS:
-        return lower_quantized(node, _quantized_prelu(node))
+        return lower_quantized(node, capability, _quantized_prelu(node))
     return plain("$0 > 0 ? $0 : $0 * $1", reads=2)
 
 

@@ -375,7 +375,7 @@ def _lower(forms: Forms, quantized: Function | None = None, checks_divisor: bool
             zero = f"$1 == {divisor.zero_point}"
             text = f"Division by 0: {divisor.name!r} holds its zero point"
             faults = (Fault(zero, text),) if checks_divisor else ()
-            return lower_quantized(node, quantized(node), *faults)
+            return lower_quantized(node, capability, quantized(node), *faults)
         text = activated(forms.of(x), _activation(node), x)
         faults = ()
         if checks_divisor and (node.op.startswith("FLOOR_D") or not x.dtype.is_float):
@@ -415,7 +415,7 @@ _REMAINDER = Forms("F_MOD($0, $1)", "$1 == 0 || $1 == -1 ? 0 : $0 % $1", "$1 == 
 def _lower_squared_difference(node: NodeSpec, capability: Capability) -> Lowered:
     if node.input(0).dtype in BYTES:
         check(node, capability)
-        return lower_quantized(node, quantized_squared_difference(node))
+        return lower_quantized(node, capability, quantized_squared_difference(node))
     x = node.input(0)
     check(node, capability)
     forms = Forms("($0 - $1) * ($0 - $1)", "(TYPE)(((WRAP)$0 - (WRAP)$1) * ((WRAP)$0 - (WRAP)$1))")

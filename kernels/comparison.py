@@ -70,7 +70,7 @@ def _comparison(
     def lower(node: NodeSpec, capability: Capability) -> Lowered:
         check(node, capability)
         if _quantized(node):
-            return lower_quantized(node, _rescaled(node, ufunc))
+            return lower_quantized(node, capability, _rescaled(node, ufunc))
         return plain(f"$0 {sign} $1", reads=2)
 
     return op(name, infer, in_float32(bind), versions=versions, lower=lower)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from ...kernels.api import NodeSpec, TensorSpec
 from ...kernels.device import Kernel, Lowered, Map, Read
 from ...kernels.types import Array, DType
+from .compose import compose
 from .render import Bodied, Mapped, Operand
 
 # steps in one kernel: enough for any real chain, and a bound on registers
@@ -77,6 +78,9 @@ class Fuser:
         self._constant_keys: dict[int, int] = {}
         self._kept: list[Array] = []  # so that ids stay theirs
         steps = [s for number, item in enumerate(items) for s in self._steps(number, item)]
+        if fuse:
+            roots = {self.root(key) for key in outputs}
+            steps = compose(steps, self._given, roots, self.constants, self._constant)
         made_at: dict[int, int] = {}  # the last step that stores a tensor
         self._writers: Counter[int] = Counter()
         self._readers: Counter[int] = Counter()

@@ -11,10 +11,10 @@ from typing import Any
 
 from ...kernels.device import Capability, Kernel, Map, Source, text
 from ...kernels.types import DType
+from .indexing import Strides, collapse, index_text, row_major, strides_of
+from .integer_vectors import integer_body, integer_chain
 from .library import Library
 from .vectors import Value, on_vectors
-
-Strides = tuple[int, ...]
 
 _STORED = {
     DType.FLOAT32: "f32",
@@ -217,12 +217,17 @@ class _Writer:
             condition = _substitute(fault.condition, names, tables, index)
             self.status = True
             lines.append(f"if ({condition}) RAISE(status + {next(self.slots)});")
-        self.uses.update(dict.fromkeys(mapped.step.uses))
-        expression = _substitute(mapped.step.expression, names, tables, index)
+        expression = self.value_text(mapped, names, mapped.step.expression, index)
         dtype = mapped.output.dtype
         self.last = self.fresh()
         lines.append(f"const {computed(dtype)} {self.last} = {self.narrowed(dtype, expression)};")
         return " ".join(lines)
+
+    def value_text(self, mapped: Mapped, names: Sequence[str], expression: str, index: str) -> str:
+        """`expression` of values `names`, and what it uses noted."""
+        self.uses.update(dict.fromkeys(mapped.step.uses))
+        tables = [self.pointer(t) for t in mapped.tables]
+        return _substitute(expression, names, tables, index)
 
     def chain(self, value: str, rest: Sequence[Mapped], out: Operand, index: str) -> str:
         """Lines from a value to its store, by way of all maps."""
@@ -231,13 +236,13 @@ class _Writer:
         place = index
         for mapped in rest:
             places = [
-                "" if o is None else _index(mapped.shape, *_strides(mapped, i), index)
+                "" if o is None else index_text(mapped.shape, *strides_of(mapped, i), index)
                 for i, o in enumerate(mapped.reads)
             ]
             lines.append(self.evaluate(mapped, self.last, index, places))
             out = mapped.output
             if mapped.step.strides is not None:
-                place = _index(mapped.shape, mapped.step.strides, mapped.step.offset, index)
+                place = index_text(mapped.shape, mapped.step.strides, mapped.step.offset, index)
         lines.append(self.store(out, place, self.last))
         return " ".join(lines)
 
@@ -259,12 +264,14 @@ class _Writer:
                 if operand is None:
                     reads.append(value)
                     continue
-                strides, offset = _strides(mapped, i)
-                dims, (kept,) = _collapse(mapped.shape, [strides])
+                strides, offset = strides_of(mapped, i)
+                dims, (kept,) = collapse(mapped.shape, [strides])
                 along = kept[-1] if kept else 0
                 if along > 1 or (kept and dims[-1] % first.output.shape[-1]):
                     return None
-                place = f"{self.pointer(operand)} + {_index(mapped.shape, strides, offset, 'at_')}"
+                place = (
+                    f"{self.pointer(operand)} + {index_text(mapped.shape, strides, offset, 'at_')}"
+                )
                 name = self.fresh()
                 if along:
                     lines.append(f"const VEC(f32, W) {name} = VLOAD(W, {place});")
@@ -284,15 +291,18 @@ class _Writer:
     def map_body(
         self, first: Mapped, rest: Sequence[Mapped]
     ) -> tuple[str, tuple[int, ...], tuple[int, ...] | None]:
+        vectors = integer_body(self, (first, *rest), 4 * self.capability.compute_units)
+        if vectors is not None:
+            return vectors
         size = math.prod(first.shape)
-        reads = [_strides(first, i) for i in range(len(first.reads))]
+        reads = [strides_of(first, i) for i in range(len(first.reads))]
         ends = [m for m in (first, *rest) if m.step.strides is not None]
         out = (ends[-1].step.strides or (), ends[-1].step.offset) if ends else None
         rows = self._rows(first, rest, reads, out)
         if rows is None:
-            places = [_index(first.shape, s, o, "i") for s, o in reads]
+            places = [index_text(first.shape, s, o, "i") for s, o in reads]
             lines = [self.evaluate(first, None, "i", places)]
-            place = "i" if out is None or rest else _index(first.shape, out[0], out[1], "i")
+            place = "i" if out is None or rest else index_text(first.shape, out[0], out[1], "i")
             if rest:
                 lines.append(self.chain(self.last, rest, first.output, "i"))
             else:
@@ -328,16 +338,16 @@ KERNEL void KERNEL_NAME(PARAMETERS)
         """On a CPU, a loop over rows and one along each, whose indices need no division."""
         if self.capability.kind == "gpu" or rest:
             return None
-        dense = _row_major(first.shape)
+        dense = row_major(first.shape)
         target = (dense, 0) if out is None else out
-        shape, strides = _collapse(first.shape, [s for s, _ in (*reads, target)])
+        shape, strides = collapse(first.shape, [s for s, _ in (*reads, target)])
         if len(shape) < 2 or shape[-1] < 8:
             return None
         inner, outer = shape[-1], math.prod(shape[:-1])
         names = [f"b{k}" for k in range(len(strides))]
         offsets = [o for _, o in (*reads, target)]
         bases = " ".join(
-            f"const i32 {n} = {_index(shape[:-1], s[:-1], o, 'r')};"
+            f"const i32 {n} = {index_text(shape[:-1], s[:-1], o, 'r')};"
             for n, s, o in zip(names, strides, offsets, strict=True)
         )
         places = [
@@ -392,6 +402,12 @@ KERNEL void KERNEL_NAME(PARAMETERS)
                 f"do {{ const VEC(f32, W) given_ = (value); const i32 at_ = (at); {vector} }} "
                 "while (0)"
             )
+        vector = integer_chain(self, first, rest)
+        if vector is not None:
+            macros["STORE_VECTOR(W, at, value)"] = (
+                f"do {{ const VEC(i32, 16) given_ = (value); const i32 at_ = (at); {vector} }} "
+                "while (0)"
+            )
         opened = "".join(f"#define {k} {v}\n" for k, v in macros.items())
         body = text(step.file)
         names = [k.partition("(")[0] for k in macros]
@@ -405,63 +421,3 @@ def _substitute(expression: str, names: Sequence[str], tables: Sequence[str], in
     expression = re.sub(r"\$(\d+)", lambda m: names[int(m[1])], expression)
     expression = re.sub(r"@(\d+)", lambda m: tables[int(m[1])], expression)
     return f"({expression})".replace("#", f"({index})")
-
-
-def _strides(mapped: Mapped, i: int) -> tuple[Strides, int]:
-    """Strides and offset of read `i` along the map's shape."""
-    read, operand = mapped.step.reads[i], mapped.reads[i]
-    if read.strides is not None:
-        return read.strides, read.offset
-    assert operand is not None
-    return broadcast_strides(operand.shape, mapped.shape), 0
-
-
-def _row_major(shape: tuple[int, ...]) -> Strides:
-    strides, step = [], 1
-    for d in reversed(shape):
-        strides.append(step)
-        step *= d
-    return tuple(reversed(strides))
-
-
-def broadcast_strides(shape: tuple[int, ...], target: tuple[int, ...]) -> Strides:
-    """Strides of a row-major tensor that broadcasts, right-aligned, to `target`."""
-    extra = len(shape) - len(target)
-    if extra > 0:  # leading ones
-        shape = shape[extra:]
-    own = [0 if d == 1 else s for d, s in zip(shape, _row_major(shape), strict=True)]
-    return (*(0 for _ in target[len(own) :]), *own)
-
-
-def _collapse(
-    shape: tuple[int, ...], strides: Sequence[Strides]
-) -> tuple[tuple[int, ...], list[Strides]]:
-    """Fewest dimensions in which all strides still hold."""
-    dims: list[int] = []
-    kept: list[list[int]] = [[] for _ in strides]
-    for axis, d in enumerate(shape):
-        if d == 1:
-            continue
-        if dims and all(k[-1] == s[axis] * d for k, s in zip(kept, strides, strict=True)):
-            dims[-1] *= d
-            for k, s in zip(kept, strides, strict=True):
-                k[-1] = s[axis]
-            continue
-        dims.append(d)
-        for k, s in zip(kept, strides, strict=True):
-            k.append(s[axis])
-    return tuple(dims), [tuple(k) for k in kept]
-
-
-def _index(shape: tuple[int, ...], strides: Strides, offset: int, i: str) -> str:
-    """Text of the element that flat index `i` of `shape` reads."""
-    dims, (kept,) = _collapse(shape, [strides])
-    terms, below = [str(offset)] if offset else [], 1
-    for axis in range(len(dims) - 1, -1, -1):
-        if kept[axis]:
-            term = i if below == 1 else f"({i} / {below})"
-            if axis:
-                term = f"({term} % {dims[axis]})"
-            terms.append(term if kept[axis] == 1 else f"{term} * {kept[axis]}")
-        below *= dims[axis]
-    return " + ".join(terms) or "0"

@@ -29,6 +29,8 @@ _DOT4 = """kernel void k(global int16* p, int a)
 # ... and where it takes the CPU for an older one
 _DOT4_ASSEMBLER = """kernel void k(global int16* p, int a)
 { int16 c = *p; __asm__("vpdpbusd %2, %1, %0" : "+v"(c) : "v"((int16)(a)), "v"(*p)); *p = c; }"""
+_LOOKUP_ASSEMBLER = """kernel void k(global int16* p)
+{ int16 c = *p; __asm__("vpermi2b %2, %1, %0" : "+v"(c) : "v"(p[1]), "v"(p[2])); *p = c; }"""
 
 
 class OpenCLDevice(Device):
@@ -55,7 +57,7 @@ class OpenCLDevice(Device):
         self._options = ["-cl-mad-enable"]
         if self.device.single_fp_config & cl.device_fp_config.CORRECTLY_ROUNDED_DIVIDE_SQRT:
             self._options.append("-cl-fp32-correctly-rounded-divide-sqrt")
-        self._options += dot4
+        self._options += [*dot4, *self._lookup()]
 
     @property
     def name(self) -> str:
@@ -69,6 +71,13 @@ class OpenCLDevice(Device):
             return ["-DHAS_DOT4"]
         if "avx512_vnni" in _cpu_flags() and not self._fault(_DOT4_ASSEMBLER):
             return ["-DHAS_DOT4", "-DDOT4_ASSEMBLER"]
+        return []
+
+    def _lookup(self) -> list[str]:
+        """The option with which `LOOKUP_16` is a few instructions; none where it is a loop."""
+        cpu = self.device.type & self.library.device_type.CPU
+        if cpu and "avx512vbmi" in _cpu_flags() and not self._fault(_LOOKUP_ASSEMBLER):
+            return ["-DLOOKUP_ASSEMBLER"]
         return []
 
     def _read_capability(self, dot4: bool) -> Capability:

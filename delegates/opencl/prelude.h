@@ -98,6 +98,37 @@ VECTORS(double)
 #define VSTORE(W, v, p) PASTE(vstore, W)(v, 0, p)
 #define VCONVERT(type, W, v) PASTE(convert_, VEC(type, W))(v)
 #endif
+#ifdef __clang__
+#ifdef LOOKUP_ASSEMBLER
+typedef uchar bytes64 __attribute__((ext_vector_type(64)));
+#define LOOKUP_OF(T) \
+    OVERLOADED T##16 lookup_16(__global const T* table, int16 v) \
+    { \
+        const __global int* t = (const __global int*)table; \
+        const int16 a = load_vector16(t), b = load_vector16(t + 16); \
+        const int16 c = load_vector16(t + 32), d = load_vector16(t + 48); \
+        const T##16 index = __builtin_convertvector(v, T##16); \
+        int16 low = (int16)(as_int4(index), (int4)(0), (int8)(0)), high = low; \
+        __asm__("vpermi2b %2, %1, %0" : "+v"(low) : "v"(a), "v"(b)); \
+        __asm__("vpermi2b %2, %1, %0" : "+v"(high) : "v"(c), "v"(d)); \
+        const T##16 below = __builtin_astype(low.lo.lo, T##16); \
+        const T##16 above = __builtin_astype(high.lo.lo, T##16); \
+        return __builtin_astype(index, char16) < (char16)(0) ? above : below; \
+    }
+#else
+#define LOOKUP_OF(T) \
+    OVERLOADED T##16 lookup_16(__global const T* table, int16 v) \
+    { \
+        T##16 found; \
+        for (int i = 0; i < 16; i++) \
+            found[i] = table[v[i] & 255]; \
+        return found; \
+    }
+#endif
+LOOKUP_OF(char) LOOKUP_OF(uchar)
+#undef LOOKUP_OF
+#define LOOKUP_16(table, v) lookup_16(table, v)
+#endif
 #ifdef DOT4_ASSEMBLER
 static inline int16 dot4_u8i8(int16 c, int16 a, int16 b)
 {

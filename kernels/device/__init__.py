@@ -16,7 +16,7 @@ integers of up to 32 bits but uint32 (u32), i64, u64.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -71,6 +71,8 @@ MACROS: Mapping[str, str] = {
     "VLOAD": "VLOAD(W, pointer): W neighbours, at any alignment",
     "VSTORE": "VSTORE(W, vector, pointer)",
     "VCONVERT": "VCONVERT(type, W, vector): lane by lane, as a cast does",
+    "LOOKUP_16": "LOOKUP_16(table, v): 16 of the 256 i8 or u8 at `table`, for the low bytes of the "
+    "16 i32 in v",
     "DOT4_U8I8": "DOT4_U8I8(c, a, b): vectors of 16 i32: each of c plus four products of a's u8 "
     "and b's i8; where `dot4` is true",
 }
@@ -161,6 +163,10 @@ class Map:
     the expression indexes (or inputs, by number); `#` is the flat index. The value goes to the
     element of `output` with the same index, or where `strides` and `offset` say. `uses` names the
     texts in `kernels/device` whose functions occur, or holds them (`Source`).
+
+    For CPUs `vector` is the same of 16 neighbours, integers of up to 32 bits: vectors of i32, the
+    result within the output's range. `function` is the same of numpy arrays of stored values, where
+    all reads are of 8 bits.
     """
 
     expression: str = "$0"
@@ -172,6 +178,8 @@ class Map:
     shape: tuple[int, ...] | None = None
     strides: tuple[int, ...] | None = None
     offset: int = 0
+    vector: str = ""
+    function: Callable[..., Array] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -185,8 +193,9 @@ class Kernel:
     `faults`, what the step raises. A body that is `raw` may use `OUT`, a pointer to the output, to
     read what it has written; nothing is evaluated before its stores. In others `OUT` is defined
     (`#ifdef`) where no map was joined: there they may store vectors of the output's type. On CPUs,
-    where all maps that were joined work on vectors of float32, `STORE_VECTOR(W, i, vector)` stores W
-    neighbours, which lie in one row of the output's last dimension.
+    where all maps that were joined work on vectors of float32, `STORE_VECTOR(W, i, vector)` stores
+    W neighbours, which lie in one row of the output's last dimension; of outputs of 8 and 16 bits
+    it stores 16, from vectors of i32.
     """
 
     file: str | Source

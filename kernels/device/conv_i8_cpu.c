@@ -128,6 +128,11 @@ KERNEL void KERNEL_NAME(PARAMETERS)
                         VSTORE(16, VCONVERT(XT, 16, v), OUT + at);
                         continue;
                     }
+#elif defined(STORE_VECTOR)
+                    if (N >= 16) {
+                        STORE_VECTOR(16, at, v - VSPLAT(i32, 16, LIFT));
+                        continue;
+                    }
 #endif
                     i32 stored[16];
                     VSTORE(16, v, stored);

@@ -44,6 +44,10 @@
 #define PUT(t) { \
     const VALUES v = SUM(t) + bias; \
     VSTORE(16, VCONVERT(XT, 16, REQUANTISE(v)), OUT + at + t * C); }
+#elif defined(STORE_VECTOR)
+#define PUT(t) { \
+    const VALUES v = SUM(t) + bias; \
+    STORE_VECTOR(16, at + t * C, REQUANTISE(v) - VSPLAT(i32, 16, LIFT)); }
 #else
 #define PUT(t) { \
     const VALUES v = SUM(t) + bias; \

@@ -48,3 +48,35 @@ DEVICE void copy_bytes(u8* to, CONST_ARG u8* from, i32 n, i32 flip)
     for (; i < n; i++)
         to[i] = from[i] ^ flip;
 }
+
+/* a * m0 + b * m1 + rest, to nearest. Each step is rounded by itself: kernels/_pair_vectors.py tries
+   what comes of that on all pairs. */
+DEVICE VEC(i32, 16) sum_f32_16(VEC(i32, 16) a, VEC(i32, 16) b, f32 m0, f32 m1, f32 rest)
+{
+    const VEC(f32, 16) x = VCONVERT(f32, 16, a) * VSPLAT(f32, 16, m0);
+    const VEC(f32, 16) y = VCONVERT(f32, 16, b) * VSPLAT(f32, 16, m1);
+    const VEC(f32, 16) products = x + y;
+    const VEC(f32, 16) total = products + VSPLAT(f32, 16, rest);
+    return VCONVERT(i32, 16, F_RINT(total));
+}
+
+DEVICE VEC(i32, 16) sum_f64_16(VEC(i32, 16) a, VEC(i32, 16) b, f64 m0, f64 m1, f64 rest)
+{
+    const VEC(f64, 16) x = VCONVERT(f64, 16, a) * VSPLAT(f64, 16, m0);
+    const VEC(f64, 16) y = VCONVERT(f64, 16, b) * VSPLAT(f64, 16, m1);
+    const VEC(f64, 16) products = x + y;
+    const VEC(f64, 16) total = products + VSPLAT(f64, 16, rest);
+    return VCONVERT(i32, 16, F_RINT(total));
+}
+
+DEVICE VEC(i32, 16) product_f32_16(VEC(i32, 16) a, VEC(i32, 16) b, f32 m)
+{
+    const VEC(f32, 16) v = VCONVERT(f32, 16, a * b) * VSPLAT(f32, 16, m);
+    return VCONVERT(i32, 16, F_RINT(v));
+}
+
+DEVICE VEC(i32, 16) product_f64_16(VEC(i32, 16) a, VEC(i32, 16) b, f64 m)
+{
+    const VEC(f64, 16) v = VCONVERT(f64, 16, a * b) * VSPLAT(f64, 16, m);
+    return VCONVERT(i32, 16, F_RINT(v));
+}
