@@ -83,7 +83,8 @@ class Described:
     def variables(self) -> dict[str, Any]:
         """Copies of the state that one invoke leaves to the next, by name.
 
-        Variable tensors, and what VAR_HANDLE names, where it has a value.
+        Variable tensors, and what VAR_HANDLE (TensorFlow's VarHandleOp too) names, where it has a
+        value.
         """
         with self._guard.read("variables"):
             found = {
@@ -96,6 +97,8 @@ class Described:
                 value = getattr(resource, "value", None)
                 if isinstance(value, np.ndarray):
                     found[resource.name] = value.copy()
+                elif hasattr(resource, "named_values"):  # those of another runtime
+                    found |= resource.named_values()
             return found
 
     @property

@@ -11,7 +11,8 @@ import pytest
 from fake_delegates import Fake
 from flex_models import flex, options, pack
 
-from litedelegate import Interpreter, ModelBuilder, OpResolverType
+from litedelegate import Interpreter, Model, ModelBuilder, OpResolverType
+from litedelegate.runtime.selective import module_text, used_ops
 
 pytest.importorskip("tensorflow", reason="TensorFlow is not installed: pip install '.[tensorflow]'")
 FLOAT, INT, TEXT = "DT_FLOAT", "DT_INT32", "DT_STRING"
@@ -98,6 +99,16 @@ def test_an_op_given_in_python_goes_before() -> None:
     with Interpreter(model_content=model, custom_ops=double) as interpreter:
         assert interpreter.delegates == ()
         np.testing.assert_array_equal(interpreter.run({"x": x})["y"], x * 4 + 1)
+
+
+def test_with_a_resolver_of_just_the_other_ops() -> None:
+    ops = used_ops([Model.from_buffer(chain())])
+    space: dict[str, Any] = {}
+    exec(module_text(ops, ["chain"], "1"), space)
+    x = np.float32([1, 2, 3])
+    with Interpreter(model_content=chain(), op_resolver=space["resolver"]()) as interpreter:
+        found = interpreter.run({"x": x})["y"]
+    np.testing.assert_allclose(found, np.arctan(np.arctan(x)) + 1, rtol=1e-6)
 
 
 def test_without_tensorflow(monkeypatch: pytest.MonkeyPatch) -> None:

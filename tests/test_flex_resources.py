@@ -52,6 +52,7 @@ def test_variables_in_order_and_of_their_own() -> None:
     found = first.run({"x": x})
     assert (found["y0"].tolist(), found["y1"].tolist()) == ([11, 12], [12, 14])
     assert first.run({"x": x})["y1"].tolist() == [14, 18]
+    assert {name: value.tolist() for name, value in first.variables.items()} == {"v": [14, 18]}
     assert second.run({"x": x})["y1"].tolist() == [12, 14]
     assert first.run({"x": x}, reset_variables=True)["y1"].tolist() == [12, 14]
     assert first.clone().run({"x": x})["y1"].tolist() == [12, 14]

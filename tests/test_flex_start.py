@@ -40,6 +40,12 @@ def test_both_ways_out_where_it_is_not_installed(monkeypatch: pytest.MonkeyPatch
     assert "custom_ops={'FlexAtan': function}" in text
 
 
+def test_an_import_that_is_forbidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tensorflow", None)
+    with pytest.raises(RuntimeError, match="TensorFlow is not installed"):
+        Interpreter(model_content=model()).allocate_tensors()
+
+
 def test_options_for_an_op_in_python() -> None:
     seen = []
 

@@ -28,8 +28,13 @@ _CHATTER = (b"All log messages before absl", b" port.cc:", b" cpu_feature_guard.
 
 
 def is_installed() -> bool:
-    """Whether TensorFlow can be imported. It is not imported."""
-    return "tensorflow" in sys.modules or find_spec("tensorflow") is not None
+    """Whether there is a TensorFlow. It is not imported."""
+    if "tensorflow" in sys.modules:
+        return sys.modules["tensorflow"] is not None  # None: somebody forbids it
+    try:
+        return find_spec("tensorflow") is not None
+    except ImportError:
+        return False
 
 
 class Library:

@@ -7,7 +7,7 @@ from itertools import count
 from typing import Any
 
 from ...kernels.api import Tensor
-from ...kernels.types import Array
+from ...kernels.types import Array, DType
 from .function import Function
 from .library import Library
 
@@ -97,6 +97,16 @@ class Resources:
                 self._variables[key].assign(values[key])
             elif maker.op == "VarHandleOp":
                 self._destroy(maker)
+
+    def named_values(self) -> dict[str, Array]:
+        """Copies of the variables, by name."""
+        found = {}
+        for key, tensor in self.value.items():
+            kind = self._library.type_name(self._makers[key].attr["dtype"].type).upper()
+            if kind in DType.__members__:
+                value = self._library.array(tensor, DType[kind])
+                found[key[2].decode("utf-8", "backslashreplace")] = value.copy()
+        return found
 
     def _destroy(self, maker: Any) -> None:
         destroy = _node(self._library, "destroy", "DestroyResourceOp", ["handle"], maker)
