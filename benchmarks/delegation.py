@@ -176,7 +176,8 @@ def delegate_of(device: str | None, dry: str | None) -> Callable[[], Delegate]:
         return lambda: DryDelegate("opencl", dry)
     from litedelegate.delegates.opencl import OpenCLDelegate
 
-    return lambda: OpenCLDelegate(device)
+    # all that can be taken is, whether it pays on this machine or not
+    return lambda: OpenCLDelegate(device, costs="none")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
