@@ -128,16 +128,20 @@ def decrypt(
     finally:
         if passing:
             used.wipe()
+    contents: dict[str, Array] = {}
     with ThreadPoolExecutor(1) as pool:  # hashing works outside of Python's lock
         digests = pool.submit(envelope.check_digests, manifest)
         try:
-            return {
-                part.identity: _unpack(part, stored, manifest, content_key)
-                for part, stored in chosen
-            }
-        finally:
-            wipe(content_key)
-            digests.result()  # what it raises comes before any damage found on the way
+            try:
+                for part, stored in chosen:
+                    contents[part.identity] = _unpack(part, stored, manifest, content_key)
+            finally:
+                wipe(content_key)
+                digests.result()  # what it raises comes before any damage found on the way
+        except BaseException:
+            wipe(*contents.values())
+            raise
+    return contents
 
 
 def _read(source: Source, max_bytes: int) -> memoryview:

@@ -32,7 +32,8 @@ from litedelegate.customops.bundle import (
     inspect,
     verify,
 )
-from litedelegate.customops.bundle_crypto import PartCipher
+from litedelegate.customops.bundle_crypto import PartCipher, unwrap
+from litedelegate.customops.bundle_format import read_envelope
 
 
 @pytest.fixture(scope="module")
@@ -434,3 +435,25 @@ def test_without_the_extra_one_sentence(root: Path) -> None:
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert "pip install 'litedelegate[bundle]'" in done.stdout
+
+
+def test_what_another_reader_altered_is_not_given_out(tmp_path: Path, keys: Keys) -> None:
+    """Whoever can open a bundle knows its content key and can encrypt something else properly: it
+    decrypts, but has not the digest that the signer signed.
+    """
+    path = tmp_path / "b.ldb"
+    make(path, keys, models={"main": model(noise=100_000)})  # which does not pack
+    envelope = read_envelope(path.read_bytes())
+    manifest = envelope.manifest()
+    ((part, stored),) = envelope.stored(manifest)
+    assert part.compression == "none"
+    content = bytearray(opened(path, keys).model())
+    content[-1] ^= 1
+    key, salt = unwrap(manifest.keys, keys.secret), bytes.fromhex(part.salt)
+    altered = b"".join(
+        PartCipher(manifest.cipher, key, salt, part.identity).encrypt([bytes(content)])
+    )
+    forged = path.read_bytes().replace(bytes(stored), altered)
+    assert forged != path.read_bytes()
+    with pytest.raises(BundleAltered, match=r"was altered: its SHA-256 is not the signed one"):
+        opened(forged, keys)
