@@ -90,6 +90,8 @@ class Delegation:
         """Gives a subgraph whose nodes are prepared the plan for its shapes."""
         self._states.clear()
         if not self.delegates:
+            if self.rules.strict and self.missing:
+                self._refuse_all(subgraph)
             return
         kept = self._kept.setdefault(subgraph.index, OrderedDict())
         key = _key(subgraph)
@@ -111,6 +113,13 @@ class Delegation:
         self.plans[subgraph.index] = plan
         while len(kept) > MOST_PLANS:
             kept.popitem(last=False)[1].free(self._graph.report)
+
+    def _refuse_all(self, subgraph: LiveSubgraph) -> None:
+        """`strict` where none of the delegates that were asked for is to be had."""
+        left = [n for n in subgraph.nodes if not n.folded and not self.rules.bar(n, subgraph.index)]
+        if left:
+            why = "\n".join(f"{name}: UNAVAILABLE: {text}" for name, text in self.missing.items())
+            raise DelegateError(f"strict: {_count(len(left), subgraph)}\n{why}")
 
     def _make(self, subgraph: LiveSubgraph) -> Plan:
         plan = Plan(list(range(len(subgraph.nodes))), len(subgraph.nodes))
@@ -363,7 +372,9 @@ def _check_whole(subgraph: LiveSubgraph, plan: Plan) -> None:
             f"node {i} ({r[0].op}): " + "; ".join(f"{x.delegate}: {x.code}: {x.text}" for x in r)
             for i, r in list(left.items())[:16]
         ]
-        raise DelegateError(
-            f"strict: {len(left)} nodes of subgraph {subgraph.index} are left to numpy\n"
-            + "\n".join(shown)
-        )
+        raise DelegateError("\n".join([f"strict: {_count(len(left), subgraph)}", *shown]))
+
+
+def _count(left: int, subgraph: LiveSubgraph) -> str:
+    nodes = "1 node" if left == 1 else f"{left} nodes"
+    return f"{nodes} of subgraph {subgraph.index} {'is' if left == 1 else 'are'} left to numpy"

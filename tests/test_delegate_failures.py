@@ -276,6 +276,25 @@ def test_unavailable_is_an_error_or_a_fallback() -> None:
         Interpreter(model_content=zigzag(), on_unavailable="maybe")
 
 
+def test_strict_and_none_is_there() -> None:
+    """A missing delegate is no reason to run on the CPU silently."""
+    name = f"{__name__}:no_device"
+    with pytest.warns(UserWarning, match="no GPU"):
+        interpreter = Interpreter(
+            model_content=zigzag(), delegates=[name], on_unavailable="fallback", strict=True
+        )
+    with pytest.raises(DelegateError, match=r"6 nodes of subgraph 0 .*\n.*UNAVAILABLE: .*no GPU"):
+        interpreter.allocate_tensors()
+    with pytest.warns(UserWarning, match="no GPU"):
+        interpreter = Interpreter(
+            model_content=zigzag(),
+            delegates=[name, Fake()],
+            on_unavailable="fallback",
+            strict=True,
+        )
+    assert interpreter.run({"t0": ones(1, 4)})["t6"][0, 0] == 22
+
+
 def test_auto_never_fails() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
