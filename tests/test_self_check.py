@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from fake_delegates import FUNCTIONS, Fake
 from test_delegates import ones, zigzag
+from test_delegates_control import branches, doubling, run_loop
 from test_delegates_models import Everything, random_value
 from test_device_custom_ops import X, model
 
@@ -276,3 +277,29 @@ def test_verify_says_what_it_could_not_compare(
     code, out, _ = call(capsys, "verify", path, "-d", f"{__name__}:off_by_one")
     assert code == 0 and "0 nodes in 3 invokes" in out
     assert "not compared, for numpy cannot run them alone: ADD ×3, MUL ×3" in out
+
+
+# -- subgraphs
+
+
+def test_a_wrong_node_in_the_body_of_a_loop() -> None:
+    fake = Fake("ADD")
+    body = Interpreter(model_content=doubling()).get_node_details(2)
+    (index,) = (
+        n["index"] for n in body if n["op_name"] == "ADD" and n["inputs"][0] == n["inputs"][1]
+    )
+    fake.wrong[index] = add_one
+    interpreter = Interpreter(model_content=doubling(), delegates=[fake], verify=True)
+    for times in (4, 5):
+        np.testing.assert_array_equal(run_loop(interpreter, times), 2**times * ones(2))
+    assert {(d.subgraph, d.node) for d in interpreter.differences} == {(2, index)}
+
+
+def test_a_wrong_node_in_a_branch() -> None:
+    fake = Fake("ADD", "MUL")
+    fake.wrong[0] = lambda value, p: value + (p.nodes[0].op == "MUL")
+    interpreter = Interpreter(model_content=branches(), delegates=[fake], verify=True)
+    for flag, want in ((True, 6), (False, 9), (True, 6), (False, 9)):
+        got = interpreter.run({"c": np.array(flag), "x": 3 * ones(2)})["y"]
+        np.testing.assert_array_equal(got, want * ones(2))
+    assert [(d.subgraph, d.op) for d in interpreter.differences] == [(2, "MUL")]
