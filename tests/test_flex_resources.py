@@ -278,3 +278,25 @@ def test_clones_in_threads_of_their_own() -> None:
 
     with ThreadPoolExecutor(4) as pool:
         assert all(pool.map(work, range(1, 9)))
+
+
+def test_a_tensor_array_across_partitions() -> None:
+    """Of TensorFlow 1: a resource that lives for a step. Here an ADD of numpy's is in between."""
+    b = ModelBuilder()
+    g = b.subgraph("main")
+    x, one = g.input("x", (2,)), g.constant("one", np.ones(1, np.float32))
+    size, first = g.constant("size", np.int32(1)), g.constant("first", np.int32(0))
+    out = [("handle", (), "resource"), ("flow", (), "float32")]
+    handle, flow = flex(g, "TensorArrayV3", [size], out, dtype=FLOAT, tensor_array_name=b"ta")
+    y = g.op("ADD", [flex(g, "Atan", [x], ("a", (2,), "float32"), T=FLOAT), one],
+             ("y", (2,), "float32"))  # fmt: skip
+    flow = flex(g, "TensorArrayWriteV3", [handle, first, y, flow], ("after", (), "float32"),
+                T=FLOAT)  # fmt: skip
+    g.outputs(
+        flex(g, "TensorArrayReadV3", [handle, first, flow], ("z", (2,), "float32"), dtype=FLOAT)
+    )
+    with Interpreter(model_content=b.build()) as interpreter:
+        for value in ([0, 1], [2, 3]):
+            found = interpreter.run({"x": np.float32(value)})["z"]
+            np.testing.assert_allclose(found, np.arctan(np.float32(value)) + 1, rtol=1e-6)
+        assert len(interpreter.delegate_coverage().partitions) == 2
