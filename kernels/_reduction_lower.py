@@ -25,7 +25,7 @@ _SCRATCH = {
     "u64": DType.UINT64,
 }
 # inputs of one output from which on several work-items share them
-_MANY = {"cpu": 1 << 13, "gpu": 1 << 10}
+_MANY = {"cpu": 1 << 11, "gpu": 1 << 10}
 # parts in which neighbours are combined: two vectors of a CPU
 _ALONG = 32
 
@@ -61,7 +61,7 @@ def lower_reduction(
     folded = _joined([dims[i] for i in axes])
     size, count = (math.prod(d for d, _ in part) for part in (kept, folded))
     cpu = capability.kind == "cpu"
-    lanes = lanes_for(capability, kept[-1][0]) if kept and kept[-1][1] == 1 else 1
+    lanes = _lanes(capability, size, kept[-1][0]) if kept and kept[-1][1] == 1 else 1
     row = len(folded) == 1 and folded[0][1] == 1
     split = _split(capability, size // lanes, count) if not ordered else 1
     kind = acc or sum_type(x.dtype)
@@ -98,6 +98,16 @@ def lower_reduction(
     }
     steps.append(Kernel("reduce", (len(node.inputs), 0), (size, 1), rest, uses))
     return Lowered(steps, scratch=[((split, size), _SCRATCH[kind])])
+
+
+def _lanes(capability: Capability, size: int, beside: int) -> int:
+    """Neighbouring outputs of a work-item: two vectors on a CPU, if that leaves enough items."""
+    enough = 4 * capability.compute_units
+    if capability.kind == "gpu":
+        return 1
+    if beside <= 16:
+        return beside
+    return 32 if beside % 32 == 0 and size // 32 >= enough else lanes_for(capability, beside)
 
 
 def _split(capability: Capability, items: int, count: int) -> int:

@@ -61,11 +61,13 @@ def rows(
 ) -> Kernel:
     """Copies `count` rows of `inner` elements of `reads[0]`.
 
-    `place`: statements that set `from` and `to` for row `r`; unset they are r * inner. `fill`: what
-    a row with a negative `from` holds. `value`: the text of element `at`, LOAD0(at) by default.
+    `place`: statements that set `from` and `to` for row `r`; unset they are r * inner; with a fault
+    they set `bad`. `fill`: what a row with a negative `from` holds. `value`: the text of element
+    `at`, LOAD0(at) by default.
     """
     defines: dict[str, object] = {
         "PLACE": place,
+        "BAD": "FAULT0" if faults else "",
         "COUNT": count,
         "INNER": max(inner, 1),
         "HOLES": int(bool(fill)),

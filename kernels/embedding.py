@@ -88,7 +88,7 @@ def _lower_lookup(node: NodeSpec, capability: Capability) -> Lowered:
     inner = value.size // max(count, 1)
     place = (
         f"const i32 at = LOAD1(r); from = at * {inner}; "
-        f"if (at < 0 || at >= {count}) {{ FAULT0; from = 0; }}"
+        f"if (at < 0 || at >= {count}) {{ bad = 1; from = 0; }}"
     )
     fault = (
         f"Embedding Lookup: index out of bounds. Got one in {index.name!r}, and bounds are "

@@ -128,10 +128,11 @@ def _lower_gather(node: NodeSpec, capability: Capability) -> Lowered:
     each, between = size_of(positions.shape[batch:]), size_of(x.shape[batch:axis])
     inner = size_of(x.shape[axis + 1 :])
     limit, outer = x.shape[axis], size_of(x.shape[:axis])
+    index = "i64" if positions.dtype is DType.INT64 else "i32"
     place = (
-        f"const i64 at = LOAD1(r / {max(each * between, 1)} * {each} + r % {max(each, 1)}); "
-        f"from = (r / {max(each, 1)} * {limit} + (i32)at) * {inner}; "
-        f"if (at < 0 || at >= {limit}) {{ FAULT0; from = 0; }}"
+        f"const {index} at = LOAD1(r / {max(each * between, 1)} * {each} + r % {max(each, 1)}); "
+        f"const i32 outside = (at < 0) | (at >= {limit}); bad |= outside; "
+        f"from = outside ? 0 : (r / {max(each, 1)} * {limit} + (i32)at) * {inner};"
     )
     fault = _out_of_bounds(axis, x, f"an index in {positions.name!r}")
     return Lowered([rows(capability, outer * each, inner, place, (0, 1), [fault])])
@@ -195,7 +196,7 @@ def _lower_gather_nd(node: NodeSpec, capability: Capability) -> Lowered:
     outside = [f"at{d} < 0 || at{d} >= {x.shape[d]}" for d in range(depth)]
     faults = []
     if outside:
-        lines.append(f"if ({' || '.join(outside)}) {{ FAULT0; from = 0; }}")
+        lines.append(f"if ({' || '.join(outside)}) {{ bad = 1; from = 0; }}")
         faults.append(
             f"gather_nd index out of bounds: a row of {points.name!r} in {x.name!r}, shape "
             f"{list(x.shape)}"

@@ -12,17 +12,17 @@ import numpy as np
 from ._check import option_map
 from ._convolution import bind_planned
 from ._landmarks import crop_matrix, crop_matrix_1, sample, transform
-from ._lower import check, f32, literal, refuse, share_for
+from ._lower import check
+from ._mediapipe_lower import lower_landmarks, lower_matrix, lower_sample, lower_unpool
 from ._outputs import FloatOutputs, Outputs
 from ._pool_arg_lower import lower_pool_arg
 from ._quant import float_activation_range
-from ._rows_lower import coordinates, dot, scattered, strides_of
 from ._scatter import pack_transposed, scatter
 from ._transposed_lower import Transposed, tiled
 from ._volume_lower import axis_macros, lower_volume, real_values
 from ._window import Pair, Window, padding_before, sequence
 from .api import Binding, NodeSpec, OpError, Run, Shape, op, take
-from .device import Capability, Kernel, Lowered, Map, Read
+from .device import Capability, Lowered
 from .types import Array, DType
 
 _PADDINGS = {1: "SAME", 2: "VALID"}
@@ -267,35 +267,6 @@ def _bind_unpool(b: Binding) -> Run:
     return run
 
 
-def _lower_unpool(node: NodeSpec, capability: Capability) -> Lowered:
-    """Value by value, in order: of those that meet the last one stays."""
-    check(node, capability)
-    x, y = node.input(0).shape, node.outputs[0].shape
-    image, row, column, channel = coordinates("r", x)
-    size = y[1] * y[2] * y[3]
-    if node.input(1).dtype is DType.INT32:
-        place = (
-            f"const i32 at = LOAD1(r); if (at < 0 || at >= {size}) continue; "
-            f"to = {image} * {size} + at;"
-        )
-    else:
-        _, stride, kernel, _ = _pool(node)
-        top = padding_before(y[1], kernel[0], stride[0], 1, x[1])
-        left = padding_before(y[2], kernel[1], stride[1], 1, x[2])
-        place = (
-            f"const i32 at = (i32)LOAD1(r), down = at / {kernel[1]}; "
-            f"const i32 y = {row} * {stride[0]} - {top} + down; "
-            f"const i32 x = {column} * {stride[1]} - {left} + (at - down * {kernel[1]}); "
-            f"if (y < 0 || y >= {y[1]} || x < 0 || x >= {y[2]}) continue; "
-            f"to = {dot([image, 'y', 'x', channel], strides_of(y))};"
-        )
-    count = node.input(0).size
-    put = scattered(
-        capability, count, 1, y[0] * size, place, "STORE(at, v)", (0, 1), value="LOAD0(r)"
-    )
-    return Lowered([Map("0", ()), put])
-
-
 def _options(node: NodeSpec | Binding, *keys: str) -> dict[str, Any]:
     """The FlexBuffer of the options, which must have these keys."""
     found = option_map(node.options)
@@ -348,45 +319,6 @@ def _bind_matrix(b: Binding) -> Run:
     return run
 
 
-def _lower_matrix(node: NodeSpec, capability: Capability) -> Lowered:
-    """In float64, as numpy computes it, where the device has it."""
-    check(node, capability)
-    o, first = _matrix_options(node), node.version == 1
-    real = "f64" if capability.fp64 else "f32"
-
-    def number(v: float) -> str:
-        return literal(v, DType.FLOAT64 if capability.fp64 else DType.FLOAT32)
-
-    if first:
-        angle = f"(-F_ATAN2((dy) / (dx), ({real})1))"
-        scale = [o["bbox_size_multiplier"] / o["landmarks_range"]] * 2
-    else:
-        angle = f"({number(o['target_rotation_radians'])} - F_ATAN2(dy, dx))"
-        scale = [o["scale_x"] / o["output_width"], o["scale_y"] / o["output_height"]]
-    subset = np.array(_subset(o, first), np.int32)
-    defines: dict[str, object] = {
-        "REAL": real,
-        "FIRST_VERSION": int(first),
-        "LEFT": o["left_rotation_idx"],
-        "RIGHT": o["right_rotation_idx"],
-        "COUNT": subset.size,
-        "ANGLE(dx, dy)": angle,
-        "SCALE_X": number(scale[0]),
-        "SCALE_Y": number(scale[1]),
-        "WIDTH": o["output_width"],
-        "HEIGHT": o["output_height"],
-    }
-    if first:
-        defines |= {
-            "RANGE": number(o["landmarks_range"]),
-            "OUT_OF_X": number((o["input_width"] - 1) / 2),
-            "OUT_OF_Y": number((o["input_height"] - 1) / 2),
-            "INTO_X": number(o["output_width"] - 1),
-            "INTO_Y": number(o["output_height"] - 1),
-        }
-    return Lowered([Kernel("crop_matrix", (0, subset), (1,), defines)])
-
-
 def _infer_landmarks(node: NodeSpec) -> list[Shape]:
     _take_images(node, 2, 4 if node.version == 1 else 3)
     x, matrix = node.input(0), node.input(1)
@@ -406,22 +338,9 @@ def _dimensions(node: NodeSpec | Binding) -> int:
 
 
 def _bind_landmarks(b: Binding) -> Run:
-    scale = float(_options(b, "scale")["scale"]) if b.version == 1 else 1.0
+    scale = _scale(b)
     points, y = (a.reshape(-1, _dimensions(b)) for a in (b.xi(0), b.y[0]))
     return partial(transform, points, b.xi(1).reshape(4, 4), scale, y)
-
-
-def _lower_landmarks(node: NodeSpec, capability: Capability) -> Lowered:
-    check(node, capability)
-    size = _dimensions(node)
-    scale = float(_options(node, "scale")["scale"]) if node.version == 1 else 1.0
-    near = [f"@0[# - # % {size}]", f"@0[# - # % {size} + 1]"]
-    x, y = (
-        f"{near[0]} * @1[{k}] + {near[1]} * @1[{k + 1}] + @1[{k + 3}] * {f32(scale)}"
-        for k in (0, 4)
-    )
-    text = f"# % {size} == 0 ? {x} : # % {size} == 1 ? {y} : $0"
-    return Lowered([Map(text, (Read(0),), (0, 1))])
 
 
 def _infer_sample(node: NodeSpec) -> list[Shape]:
@@ -440,23 +359,22 @@ def _bind_sample(b: Binding) -> Run:
     return partial(sample, b.xi(0), b.xi(1).reshape(4, 4), b.version > 1, b.y[0])
 
 
-def _lower_sample(node: NodeSpec, capability: Capability) -> Lowered:
-    check(node, capability)
-    (_, height, width, channels), y = node.input(0).shape, node.outputs[0].shape
-    if not node.input(0).size:
-        refuse("SHAPE", f"{node.input(0)}, of no elements", "one or more")
-    count = y[1] * y[2]
-    each = share_for(capability, count)
-    defines = {
-        "EACH": each,
-        "COUNT": count,
-        "OW": y[2],
-        "H": height,
-        "W": width,
-        "C": channels,
-        "CENTERED": int(node.version > 1),
-    }
-    return Lowered([Kernel("sample", (0, 1), (-(-count // each),), defines)])
+def _lower_unpool(node: NodeSpec, capability: Capability) -> Lowered:
+    _, stride, size, _ = _pool(node)
+    return lower_unpool(node, capability, stride, size)
+
+
+def _lower_matrix(node: NodeSpec, capability: Capability) -> Lowered:
+    o = _matrix_options(node)
+    return lower_matrix(node, capability, o, _subset(o, node.version == 1))
+
+
+def _scale(node: NodeSpec | Binding) -> float:
+    return float(_options(node, "scale")["scale"]) if node.version == 1 else 1.0
+
+
+def _lower_landmarks(node: NodeSpec, capability: Capability) -> Lowered:
+    return lower_landmarks(node, capability, _dimensions(node), _scale(node))
 
 
 OPS = {
@@ -493,7 +411,7 @@ OPS = {
             _bind_sample,
             versions=(1, 2),
             custom=True,
-            lower=_lower_sample,
+            lower=lower_sample,
         ),
     )
 }

@@ -239,18 +239,30 @@ def _bind_cumsum(b: Binding) -> Run | None:
 
 # -- devices
 
+_ALONG = 16  # values of a row that a CPU compares at a time
+
 
 def _lower_arg(node: NodeSpec, capability: Capability) -> Lowered:
     check(node, capability)
     x = node.input(0)
     axis = axis_of(node, indices(node.input(1))[0], x.rank)
+    count, rows = x.shape[axis], node.outputs[0].size
+    contiguous = size_of(x.shape[axis + 1 :]) == 1
     defines, lanes, grid = _lines(x.shape, axis, capability)
+    along = 1
+    if capability.kind == "cpu" and contiguous:
+        # values of a long row side by side, or as many short rows
+        along = _ALONG if count >= 2 * _ALONG else 1
+        lanes = 1 if along > 1 else min(16, rows or 1)
+        grid = (-(-rows // lanes),)
     sign = ">" if node.op == "ARG_MAX" else "<"
     defines |= {
+        "LANES": lanes,
+        "ALONG": along,
+        "WIDE": max(along, lanes),
         "ACC": sum_type(x.dtype),
         "BETTER(a, b)": f"((a) {sign} (b))",
-        "FLOATS": int(x.dtype.is_float),
-        "LANES_OF_FOUR": int(defines["STRIDE"] == 1 and x.shape[axis] >= 4 and lanes == 1),
+        "LANES_OF_FOUR": int(contiguous and count >= 4 and x.dtype.is_float),
     }
     return Lowered([Kernel("arg", (0,), grid, defines)])
 

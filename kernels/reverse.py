@@ -83,7 +83,7 @@ def _lower_reverse_sequence(node: NodeSpec, capability: Capability) -> Lowered:
     strides = [s * inner for s in strides_of(outer)]
     place = (
         f"const i64 n = LOAD1({at[o.batch_dim]}); i32 place = {at[o.seq_dim]}; "
-        f"if (n < 0 || n > {size}) FAULT0; "
+        f"if (n < 0 || n > {size}) bad = 1; "
         f"else if (place < n) place = (i32)n - 1 - place; "
         f"from = {dot([*at[: o.seq_dim], 'place', *at[o.seq_dim + 1 :]], strides)};"
     )

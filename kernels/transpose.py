@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from numpy.lib.stride_tricks import as_strided
 
-from ._lower import check, indices, moved
-from ._shape import Values, copies, copy, integers, known, like, rank_is, settled
+from ._lower import check, indices, layout, moved
+from ._reduction_lower import place_of, sum_type
+from ._shape import Values, copies, copy, integers, known, like, rank_is, settled, size_of
 from .api import Binding, NodeSpec, OpError, Registration, Run, Shape, TensorSpec, op, take
-from .device import Capability, Lowered
+from .device import Capability, Kernel, Lowered
 from .types import Array, DType
 
 # bytes from which on a transpose does not fit a core's cache, elements in a strip of it, and in a
 # row that is long enough to be read strip by strip; a row of so many bytes is a short one
 _LARGE, _STRIP, _ROW = 1 << 17, 64, 32
+# on devices: sides of a tile below which there is nothing to gain, rows of work-items in a tile of
+# a GPU, and tiles in one launch there
+_LEAST_SIDE, _SIDE, _MOST_GROUPS = 8, 8, 65535
 
 
 def _permuted(node: NodeSpec, x: TensorSpec, perm: Values) -> Shape:
@@ -83,7 +89,63 @@ def _lower(node: NodeSpec, capability: Capability) -> Lowered:
     check(node, capability)
     stablehlo = node.op.startswith("STABLEHLO_")
     perm = tuple(node.options.permutation) if stablehlo else indices(node.input(1))
-    return Lowered([moved(node.input(0).shape, lambda x: x.transpose(perm))])
+    x = node.input(0)
+    tiled = _lower_tiled(x, perm, capability)
+    return Lowered([tiled or moved(x.shape, lambda a: a.transpose(perm))])
+
+
+def _lower_tiled(x: TensorSpec, perm: Values, capability: Capability) -> Kernel | None:
+    """In tiles, where the last dimension moves; None where rows stay together or are few."""
+    shape, read = layout(x.shape, lambda a: a.transpose(perm))
+    dims = _joined(shape, read.strides or ())
+    beside = [i for i, (size, stride) in enumerate(dims) if stride == 1 and size > 1]
+    if not x.size or len(dims) < 2 or not beside or beside[0] == len(dims) - 1:
+        return None
+    q, last = beside[0], len(dims) - 1
+    (rows, _), (columns, in_row) = dims[q], dims[last]
+    if min(rows, columns) < _LEAST_SIDE:
+        return None
+    outs = [size_of([d for d, _ in dims[i + 1 :]]) for i in range(len(dims))]
+    others = [i for i in range(last) if i != q]
+    matrices = size_of([dims[i][0] for i in others])
+    gpu = capability.kind == "gpu"
+    tile = 32 if gpu else 16
+    tiles = -(-columns // tile) * matrices
+    if gpu and tiles > _MOST_GROUPS:
+        return None
+    parts = 1 if gpu else -(-4 * capability.compute_units // tiles)
+    share = -(-rows // parts)
+    span = -(-share // tile) * tile
+    defines: dict[str, object] = {
+        "SHARED": int(gpu),
+        "KIND": sum_type(x.dtype),
+        "TILE": tile,
+        "SIDE": _SIDE,
+        "SPAN": span,
+        "ROWS": rows,
+        "COLUMNS": columns,
+        "IN_ROW": in_row,
+        "OUT_ROW": outs[q],
+        "IN_BASE(m)": place_of([dims[i] for i in others], "m"),
+        "OUT_BASE(m)": place_of([(dims[i][0], outs[i]) for i in others], "m"),
+    }
+    if gpu:
+        grid: tuple[int, ...] = (-(-rows // tile) * tile, tiles * _SIDE)
+        return Kernel("transpose", (0,), grid, defines, group=(tile, _SIDE))
+    return Kernel("transpose", (0,), (-(-rows // span), tiles), defines)
+
+
+def _joined(shape: Shape, strides: Sequence[int]) -> list[tuple[int, int]]:
+    """(size, stride) of the dimensions, those made one that follow on each other in both."""
+    dims: list[tuple[int, int]] = []
+    for size, stride in zip(shape, strides, strict=True):
+        if size == 1:
+            continue
+        if dims and dims[-1][1] == size * stride:
+            dims[-1] = (dims[-1][0] * size, stride)
+        else:
+            dims.append((size, stride))
+    return dims
 
 
 OPS: dict[str, Registration] = {
