@@ -267,6 +267,12 @@ class DelegateContext(Protocol):
         """Records why the delegate leaves node `index` to others."""
         ...
 
+    def wants_plain(self, nodes: Sequence[int]) -> bool:
+        """Whether a kernel of some of these was right node by node and wrong as a whole: it is to
+        be built unfused, where that can be done.
+        """
+        ...
+
     def report(self, text: str) -> None:
         """To the user: a warning."""
         ...

@@ -287,6 +287,11 @@ class PlanningContext:
             Refusal(index, node.op, code, text, self._delegate.name, self._subgraph.index)
         )
 
+    def wants_plain(self, nodes: Sequence[int]) -> bool:
+        plain = self._subgraph.graph.delegation.plain
+        where, who = self._subgraph.index, self._delegate.name
+        return any((where, i, who) in plain for i in nodes)
+
     def report(self, text: str) -> None:
         self._subgraph.report(text)
 

@@ -41,6 +41,8 @@ class Delegation:
         # nodes that a delegate must not have again: the refusal's code and text
         self._barred: dict[tuple[int, int, str], tuple[str, str]] = {}
         self.differences: list[Difference] = []  # found by the self-check, in order
+        # nodes, as in `_barred`, that are to be built unfused
+        self.plain: set[tuple[int, int, str]] = set()
         # operators of nodes that it cannot compare, by subgraph and number
         self.unchecked: dict[tuple[int, int], str] = {}
         # with `verify` a plan is made and run with all tensors in sight first: whether it is now,
@@ -295,8 +297,21 @@ class Delegation:
         self._forget()
 
     def _blame(self, error: SelfCheckError, joined: bool) -> None:
-        """`joined`: each node is right by itself, and the partition as a whole is not."""
+        """`joined`: each node is right by itself, and the partition as a whole is not: it is built
+        unfused then, and refused where that is no better.
+        """
         p = error.partition
+        keys = {(p.subgraph, i, p.delegate) for i in p.indices}
+        if joined and not keys <= self.plain:
+            self.plain |= keys
+            self.differences += error.differences
+            self._suspect = None
+            self._forget()
+            self._graph.report(
+                f"{p.delegate}: a partition is built unfused, for its results differ from "
+                f"numpy's, and those of each node by itself do not. {error}"
+            )
+            return
         texts = {d.node: f"self-check: {d}" for d in error.differences}
         if joined:
             text = f"{error}; each node by itself is right"

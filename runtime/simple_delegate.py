@@ -143,7 +143,8 @@ class SimpleDelegate(Delegate):
     ) -> set[int]:
         """Puts the kernel in `built`; the nodes that are to blame, refused, if there is none."""
         try:
-            built[partition.indices] = self.build(partition)
+            plain = context.wants_plain(partition.indices) and self.build_unfused(partition)
+            built[partition.indices] = plain or self.build(partition)
             return set()
         except Exception as e:
             error = e

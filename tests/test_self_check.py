@@ -26,6 +26,7 @@ from litedelegate.runtime.self_check import Checked, Value, unlike
 def quiet() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "the delegate (fake|everything) loses")
+        warnings.filterwarnings("ignore", "fake: a partition is built unfused")
         yield
 
 
@@ -87,6 +88,22 @@ def test_right_one_by_one_and_wrong_when_joined() -> None:
     assert list(on_cpu(interpreter)) == [0, 1, 2, 3, 4, 5]
     ((code, text),) = on_cpu(interpreter)[0]
     assert code == "DEVICE" and text.endswith("each node by itself is right")
+
+
+class Plain(Fake):
+    def build_unfused(self, partition: Partition) -> Any:
+        self.log.append("plain")
+        self.wrong.clear()
+        return self.build(partition)
+
+
+def test_what_is_wrong_when_joined_is_built_unfused() -> None:
+    fake = Plain()
+    fake.wrong[2] = lambda value, p: value if any(t.index == 3 for t in p.outputs) else value + 1
+    with pytest.warns(UserWarning, match="built unfused, for its results differ"):
+        interpreter = run(fake)
+    assert not on_cpu(interpreter) and fake.log.count("plain") == 1
+    assert [d.output for d in interpreter.differences] == ["t6"]
 
 
 def test_wrong_at_the_second_invoke() -> None:
