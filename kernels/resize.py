@@ -321,7 +321,10 @@ def _resized(
 ) -> Lowered:
     (_, h, w, c), (n, oh, ow, _) = node.input(0).shape, node.outputs[0].shape
     pixels = ow if capability.kind == "cpu" else 1
+    floats = {t.dtype for t in (node.input(0), node.outputs[0])} == {DType.FLOAT32}
+    lanes = next((v for v in (16, 8, 4) if c % v == 0), 1)
     sizes = {"H": h, "W": w, "C": c, "OH": oh, "OW": ow, "M": n * oh * ow, "PIXELS": pixels}
+    sizes["VW"] = lanes if floats and capability.kind == "cpu" else 1
     grid = (-(-n * oh * ow // pixels),)
     return Lowered([Kernel("resize", (0, *reads), grid, {**sizes, **defines}, uses=uses)])
 

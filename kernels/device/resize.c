@@ -1,6 +1,7 @@
 /* Resizing: PIXELS outputs in turn, all C channels. IN1, IN2: the two rows and the two columns of
    each output row and column; IN3, IN4: their weights. BLEND(a, b, c, d) makes the result of the
-   values at (first row, first column), (second, first), (first, second), (second, second). */
+   values at (first row, first column), (second, first), (first, second), (second, second). VW:
+   channels taken at once, on CPUs and of float32. */
 KERNEL void KERNEL_NAME(PARAMETERS)
 {
     const i32 begin = GID0 * PIXELS, end = begin + PIXELS < M ? begin + PIXELS : M;
@@ -11,7 +12,14 @@ KERNEL void KERNEL_NAME(PARAMETERS)
         const i32 below = image + IN1[OH + row] * W * C, right = IN2[OW + column] * C;
         const ACC up = IN3[row], down = IN3[OH + row];
         const ACC near = IN4[column], far = IN4[OW + column];
-        for (i32 c = 0; c < C; c++)
+        i32 c = 0;
+#if VW > 1 && defined(STORE_VECTOR)
+        for (; c < C; c += VW)
+            STORE_VECTOR(VW, m * C + c, BLEND(
+                VLOAD(VW, IN0 + above + left + c), VLOAD(VW, IN0 + below + left + c),
+                VLOAD(VW, IN0 + above + right + c), VLOAD(VW, IN0 + below + right + c)));
+#endif
+        for (; c < C; c++)
             STORE(m * C + c, BLEND(
                 LOAD0(above + left + c), LOAD0(below + left + c),
                 LOAD0(above + right + c), LOAD0(below + right + c)));

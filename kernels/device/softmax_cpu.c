@@ -39,11 +39,11 @@ KERNEL void KERNEL_NAME(PARAMETERS)
 #define RESULT(powers, values, of) ((powers) / of(sum))
 #endif
         i32 done = 0;
-#ifdef OUT
+#ifdef STORE_VECTOR
         for (; done < WHOLE; done += VW) {
             const SUMS result = RESULT(
                 VLOAD(VW, powers + done), VLOAD(VW, IN0 + base + done), SPLAT);
-            VSTORE(VW, result, OUT + base + done);
+            STORE_VECTOR(VW, base + done, result);
         }
 #endif
         for (; done < DEPTH; done++)

@@ -110,4 +110,10 @@ CASES = [
         {"align_corners": False, "half_pixel_centers": True},
         [T([[[[3.0]]]], DType.BFLOAT16)],
     ),
+    *(
+        _bilinear(
+            np.repeat(_X, c, 3), [10, 10], np.repeat(_from_two(_WEIGHT["half"]), c, 3), half=True
+        )
+        for c in (4, 8, 48)
+    ),
 ]

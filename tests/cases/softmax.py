@@ -114,4 +114,8 @@ CASES = [
         refused="LOG_SOFTMAX gives int8 with 0.0625 and 127",
         outputs=[T(X8, DType.INT8, 1 / 256, 127)],
     ),
+    *(
+        Case("SOFTMAX", [WIDE[:, :n]], ONE, [softmax(WIDE[:, :n])], tolerance=1e-6, name=f"of-{n}")
+        for n in (6, 8, 12, 16, 37, 500)
+    ),
 ]
