@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,19 @@ def test_kept_off_by_the_user(rules: dict[str, Any]) -> None:
         first = interpreter.delegate_coverage().nodes[0]
         assert first.placed_on == "cpu"
         assert first.refusals[0].code == "POLICY" and "the user said no" in first.refusals[0].text
+
+
+def test_the_self_check_agrees() -> None:
+    x = np.float32([-2, 0, 0.5])
+    with (
+        warnings.catch_warnings(),
+        Interpreter(model_content=chain(), verify=2) as interpreter,
+    ):
+        warnings.simplefilter("error")
+        for _ in range(3):
+            found = interpreter.run({"x": x})["y"]
+            np.testing.assert_allclose(found, np.arctan(np.arctan(x)) + 1, rtol=1e-6)
+        assert interpreter.delegate_coverage().totals.delegated == {"flex": 3}
 
 
 def test_all_tensors_preserved() -> None:

@@ -90,7 +90,7 @@ def _prepare(context: Context, node: Node) -> None:
 
 
 def _invoke(context: Context, node: Node) -> None:
-    node.user_data.invoke(node)
+    node.user_data.invoke(context, node)
 
 
 def _label(node: Node) -> str:

@@ -33,7 +33,7 @@ class FlexNode:
         self.places = _places(self.node_def, self.op_def)
         self.input_count = len(_types(self.node_def, self.op_def.input_arg))
         self.stateful = is_stateful(self.op_def)
-        self._alone: Program | None = None
+        self._alone: tuple[Node, Program] | None = None
 
     def free(self) -> None:
         self.resources.release()
@@ -65,11 +65,12 @@ class FlexNode:
             else:
                 context.resize(tensor, shape)
 
-    def invoke(self, node: Node) -> None:
+    def invoke(self, context: Context, node: Node) -> None:
         """For a node that is in no partition: a body that gets new shapes while the model runs."""
-        if self._alone is None:
-            self._alone = Program(self, [node], node.outputs)
-        self._alone.run(self.resize)
+        alone = self._alone
+        if alone is None or alone[0] is not node:  # a self-check has a node of its own
+            alone = self._alone = node, Program(self, [node], node.outputs)
+        alone[1].run(context.resize)
 
     def _infer(self, node: Node) -> list[tuple[int, ...] | None]:
         graph = self.library.graph_def.GraphDef()
