@@ -199,7 +199,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 warnings.simplefilter("ignore")
                 rows.append(measure(path, make(), run=args.dry is None))
         except (RuntimeError, ValueError) as e:
-            skipped.append(f"{path.stem}: {str(e).splitlines()[0]}")
+            skipped.append(f"{path.stem}: {str(e).splitlines()[0].partition('. ')[0]}")
     text = "\n".join(lines(rows))
     if skipped:
         text += "\n\n" + "\n".join(f"Left out: {s}  " for s in skipped)
