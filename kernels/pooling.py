@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -9,8 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from ._check import BYTES
+from ._convolution_parts import window_macros
 from ._lower import check, f32, lanes_for, refuse
 from ._quant import activation_range, float_activation_range
+from ._register_tiles import shares
 from ._widen import FLOATS, in_float32
 from ._window import Window, sequence
 from .api import Binding, NodeSpec, OpError, Run, Shape, op, take
@@ -192,6 +196,8 @@ def _lower(node: NodeSpec, capability: Capability) -> Lowered:
         refuse("DTYPE", f"{x.name!r} of float64", "other types")
     low, high = _bounds(node)
     integer, maximum = x.dtype.is_integer, node.op == "MAX_POOL_2D"
+    if _on_vectors(node, capability, window):
+        return _lower_bytes(node, capability, window)
     if integer:
         start, combine = (str(x.dtype.range()[0]), "(a) > (v) ? (a) : (v)")
         if not maximum:
@@ -232,6 +238,36 @@ def _lower(node: NodeSpec, capability: Capability) -> Lowered:
         defines.update(zip(names, pair, strict=True))
     grid = (channels // lanes, -(-rows // max(pixels, 1)))
     return Lowered([Kernel("pool", (0,), grid, defines, uses=("fixed",))])
+
+
+def _on_vectors(node: NodeSpec, capability: Capability, window: Window) -> bool:
+    """Whether a CPU does it on vectors of 16 bytes, and the sums are small enough for floats."""
+    x = node.input(0)
+    small = math.prod(window.kernel) < 1 << 12
+    return capability.kind == "cpu" and x.dtype in BYTES and x.shape[3] >= 16 and small
+
+
+def _lower_bytes(node: NodeSpec, capability: Capability, window: Window) -> Lowered:
+    x, y = node.input(0), node.outputs[0]
+    low, high = (int(v) for v in _bounds(node))
+    maximum = node.op == "MAX_POOL_2D"
+    result = "v" if maximum else "means_16(v, count, inverse)"
+    pixels = y.size // x.shape[3]
+    rows = pixels // max(window.out[1], 1)
+    cycles = y.size / 16 * (math.prod(window.kernel) + 8)
+    share = max(1, rows // shares(capability, cycles))
+    defines: dict[str, object] = {
+        **window_macros(window),
+        "XT": "i8" if x.dtype is DType.INT8 else "u8",
+        "MAXIMUM": int(maximum),
+        "START": x.dtype.range()[0],
+        "FINISH(v, count, inverse)": f"clamp_16({result}, {low}, {high})",
+        "C": x.shape[3],
+        "M": pixels,
+        "ROWS": share,
+    }
+    grid = (-(-rows // share),)
+    return Lowered([Kernel("pool_i8_cpu", (0,), grid, defines, uses=("int8_cpu",))])
 
 
 OPS = {

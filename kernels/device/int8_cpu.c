@@ -80,3 +80,13 @@ DEVICE VEC(i32, 16) product_f64_16(VEC(i32, 16) a, VEC(i32, 16) b, f64 m)
     const VEC(f64, 16) v = VCONVERT(f64, 16, a * b) * VSPLAT(f64, 16, m);
     return VCONVERT(i32, 16, F_RINT(v));
 }
+
+/* sums / count, halves away from zero. Half a step more is never a whole number of counts, so that
+   no rounding of a product with the inverse reaches the next one: |sums| < 2^20. */
+DEVICE VEC(i32, 16) means_16(VEC(i32, 16) sums, i32 count, f32 inverse)
+{
+    const VEC(i32, 16) size = sums < 0 ? -sums : sums;
+    const VEC(f32, 16) v = VCONVERT(f32, 16, size + count / 2) + VSPLAT(f32, 16, 0.5f);
+    const VEC(i32, 16) means = VCONVERT(i32, 16, v * VSPLAT(f32, 16, inverse));
+    return sums < 0 ? -means : means;
+}

@@ -111,6 +111,8 @@ CASES = [
         for dtype in (DType.INT8, DType.UINT8, DType.INT16)
         for case in (
             _case(f"{dtype.label}, 3x3, SAME", op, (1, 7, 6, 3), (3, 3), dtype=dtype),
+            _case(f"{dtype.label}, 16 channels", op, (2, 6, 5, 16), (3, 4), (1, 2), dtype=dtype),
+            _case(f"{dtype.label}, 37", op, (1, 9, 7, 37), (2, 3), (2, 2), "VALID", dtype, "RELU6"),
             _case(f"{dtype.label}, whole", op, (1, 6, 7, 3), (6, 7), (1, 1), "VALID", dtype),
             _case(
                 f"{dtype.label}, RELU6",
