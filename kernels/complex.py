@@ -8,7 +8,9 @@ from functools import partial
 import numpy as np
 
 from ._check import arity, gives
+from ._lower import Lower, refuse
 from .api import Binding, NodeSpec, Registration, Run, Shape, op, take
+from .device import Capability, Lowered, Map
 from .types import DType
 
 _PARTS = {DType.COMPLEX64: DType.FLOAT32, DType.COMPLEX128: DType.FLOAT64}
@@ -34,8 +36,23 @@ def _bind_abs(b: Binding) -> Run | None:
     return partial(np.abs, b.xi(0), out=b.y[0])
 
 
+def _lower(text: str) -> Lower:
+    """An expression of the pointer `@0` to pairs of floats."""
+
+    def lower(node: NodeSpec, capability: Capability) -> Lowered:
+        x = node.input(0)
+        if x.dtype is not DType.COMPLEX64:
+            refuse("DTYPE", f"{x.name!r} of {x.dtype.label}", "complex64")
+        pairs = text.replace("@0", "((CONST_ARG f32*)@0)")
+        return Lowered([Map(pairs, (), (0,), ("complex",))])
+
+    return lower
+
+
 OPS: Mapping[str, Registration] = {
-    "REAL": op("REAL", _infer, _bind_real),
-    "IMAG": op("IMAG", _infer, _bind_imag),
-    "COMPLEX_ABS": op("COMPLEX_ABS", _infer, _bind_abs),
+    "REAL": op("REAL", _infer, _bind_real, lower=_lower("@0[2 * #]")),
+    "IMAG": op("IMAG", _infer, _bind_imag, lower=_lower("@0[2 * # + 1]")),
+    "COMPLEX_ABS": op(
+        "COMPLEX_ABS", _infer, _bind_abs, lower=_lower("size_of_pair(@0[2 * #], @0[2 * # + 1])")
+    ),
 }

@@ -7,8 +7,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from ._lower import indices, refuse, share_for, types
+from ._recurrent_lower import dense
 from .api import Binding, NodeSpec, Registration, Run, Shape, TensorSpec, op, require, take
+from .device import Capability, Kernel, Lowered
 from .types import Array, DType
+
+_LONGEST = 4096  # width of a transform that is made as a product with a matrix
 
 
 def _lengths(node: NodeSpec) -> tuple[int, int] | None:
@@ -76,6 +81,42 @@ def _fitter(x: Array, padded: Array) -> Run:
     return run
 
 
+def _lower(node: NodeSpec, capability: Capability) -> Lowered:
+    """Rows as a product with cosines and sines, then columns one by one."""
+    x, y = node.input(0), node.outputs[0]
+    types(node, x, DType.FLOAT32)
+    height, width = indices(node.input(1))
+    if width > _LONGEST:
+        refuse("SHAPE", f"a transform of width {width}", f"{_LONGEST} at most")
+    if not y.size or not x.size:
+        refuse("SHAPE", f"{x}, of no elements", "one or more")
+    rows, bins, depth = x.size // x.shape[-1], y.shape[-1], x.shape[-1]
+    turns = np.outer(np.arange(bins), np.arange(depth)) % width
+    angle = -2 * np.pi * turns / width
+    # what lies beyond the width does not count
+    waves = np.stack([np.cos(angle), np.sin(angle)], axis=1) * (np.arange(depth) < width)
+    matrix = waves.reshape(2 * bins, depth).astype(np.float32)
+    first = len(node.outputs)
+    turn = -2 * np.pi * np.arange(height) / height
+    circle = np.stack([np.cos(turn), np.sin(turn)], axis=1).astype(np.float32)
+    each = share_for(capability, y.size)
+    defines = {
+        "EACH": each,
+        "SIZE": y.size,
+        "BINS": bins,
+        "HEIGHT": height,
+        "ROWS": min(height, x.shape[-2]),
+        "STRIDE": 2 * bins * x.shape[-2],
+    }
+    columns = Kernel(
+        "dft_columns", (len(node.inputs), circle.reshape(-1)), (-(-y.size // each),), defines
+    )
+    return Lowered(
+        [dense(capability, 0, rows, matrix, first), columns],
+        scratch=[((rows, 2 * bins), DType.FLOAT32)],
+    )
+
+
 def _infer_inverse(node: NodeSpec) -> list[Shape | None]:
     x = _matrices(node)
     take(node, "input 0", x, DType.COMPLEX64)
@@ -105,7 +146,7 @@ def _inverse(name: str) -> Registration:
 
 
 OPS = {
-    "RFFT2D": op("RFFT2D", _infer, _bind),
+    "RFFT2D": op("RFFT2D", _infer, _bind, lower=_lower),
     # TensorFlow's name for it, and the one of TensorFlow Lite's tests
     "IRFFT2D": _inverse("IRFFT2D"),
     "Irfft2d": _inverse("Irfft2d"),

@@ -33,6 +33,7 @@ _STORED = {
     DType.INT4: "i8",
     DType.INT2: "i8",
     DType.UINT4: "u8",
+    DType.COMPLEX64: "i64",  # moved, and no more
 }
 _COMPUTED = {
     DType.FLOAT32: "f32",
@@ -42,6 +43,7 @@ _COMPUTED = {
     DType.UINT32: "u32",
     DType.INT64: "i64",
     DType.UINT64: "u64",
+    DType.COMPLEX64: "i64",
 }
 _BFLOAT16 = """
 DEVICE u16 to_bfloat16(f32 v)
