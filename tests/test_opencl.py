@@ -16,6 +16,12 @@ from devices import NAMES, device
 from litedelegate import Interpreter, ModelBuilder, Unavailable
 from litedelegate.delegates.opencl import OpenCLDelegate
 from litedelegate.delegates.opencl import delegate as delegate_module
+from litedelegate.delegates.opencl.command_buffer import (
+    EXTENSION,
+    CommandBuffer,
+    Commands,
+    Unrecorded,
+)
 from litedelegate.delegates.opencl.device import OpenCLDevice
 from litedelegate.delegates.opencl.find import VARIABLE, matching
 from litedelegate.kernels.device import MACROS, TYPES
@@ -63,6 +69,18 @@ def division() -> bytes:
     g = b.subgraph("main")
     x, d = g.input("x", (3,), "int32"), g.input("d", (3,), "int32")
     g.outputs(g.op("DIV", [x, d], ("y", (3,), "int32"), **NONE))
+    return b.build()
+
+
+def transposes() -> bytes:
+    """Three kernels in a row."""
+    b = ModelBuilder()
+    g = b.subgraph("main")
+    y = g.input("x", (3, 50))
+    axes = g.constant("axes", np.array([1, 0], np.int32))
+    for name, shape in (("t", (50, 3)), ("u", (3, 50)), ("y", (50, 3))):
+        y = g.op("TRANSPOSE", [y, axes], (name, shape, "float32"))
+    g.outputs(y)
     return b.build()
 
 
@@ -224,3 +242,37 @@ def test_a_profile_has_kernels_and_copies_apart(delegate: OpenCLDelegate) -> Non
         middle = event["ts"] + event["dur"] / 2
         assert any(start <= middle <= end for start, end in spans)
     assert len(json.loads(profile.to_json())["device"]) == len(profile.device.work())
+
+
+def test_recorded_launches(delegate: OpenCLDelegate) -> None:
+    """Where the driver records, whether that is quicker or not."""
+    found = delegate.device
+    assert isinstance(found, OpenCLDevice)
+    if EXTENSION not in found.device.extensions.split():
+        pytest.skip(f"the driver has no {EXTENSION}")
+    assert found.commands is None or isinstance(found.commands, Commands)
+    found.__dict__["commands"] = Commands(found.library, found.device.platform)
+    interpreter = Interpreter(model_content=transposes(), delegates=[delegate])
+    for seed in range(3):
+        x = np.random.default_rng(seed).standard_normal((3, 50)).astype(np.float32)
+        np.testing.assert_allclose(interpreter.run({"x": x})["y"], x.T)
+    (placed,) = interpreter._graph.delegation.plans[0].placed
+    (call,) = placed.kernel._plan._replay._calls  # type: ignore[attr-defined]
+    assert isinstance(call, CommandBuffer)
+
+
+def test_launches_that_are_not_recorded(
+    delegate: OpenCLDelegate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> Any:
+        raise Unrecorded("not these")
+
+    found = delegate.device
+    assert isinstance(found, OpenCLDevice)
+    if EXTENSION not in found.device.extensions.split():
+        pytest.skip(f"the driver has no {EXTENSION}")
+    commands = Commands(found.library, found.device.platform)
+    monkeypatch.setattr(commands, "record", refuse)
+    found.__dict__["commands"] = commands
+    x = np.random.default_rng(0).standard_normal((3, 50)).astype(np.float32)
+    np.testing.assert_array_equal(run(transposes(), [delegate], {"x": x}), x.T)

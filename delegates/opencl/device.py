@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import cache, partial
+from contextlib import contextmanager, suppress
+from functools import cache, cached_property, partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from ...runtime.delegate import BuildError, Unavailable
 from ...runtime.threads import available_threads
 from ..gpu.cache import ProgramCache
 from ..gpu.device import Device, Launch, Span
+from .command_buffer import EXTENSION, Call, Commands, Unrecorded, faster
 from .find import library
 from .sharing import HostMemory, Mapped
 
@@ -194,6 +195,23 @@ class OpenCLDevice(Device):
     def record(self, launches: Sequence[Launch]) -> Run:
         return Recording(self, launches)
 
+    @cached_property
+    def commands(self) -> Commands | None:
+        """What records launches, where that was tried here once and found to be quicker."""
+        if EXTENSION not in self.device.extensions.split():
+            return None
+        parts = ["command buffers", *self.identity()]
+        known = self.cache.get(parts)
+        try:
+            commands = Commands(self.library, self.device.platform)
+            if known is None:
+                with self.building():
+                    known = b"faster" * faster(commands, self._context)
+                self.cache.put(parts, known)
+        except Unrecorded:
+            return None
+        return commands if known else None
+
     def synchronise(self) -> None:
         trace = self.open_trace
         (self.queue if trace is None else trace.queue).finish()
@@ -226,7 +244,7 @@ class Recording:
     def __init__(self, device: OpenCLDevice, launches: Sequence[Launch]) -> None:
         self._device = device
         self._arguments = [launch.args for launch in launches]  # OpenCL does not keep them alive
-        self._launches = []
+        self._launches: list[Call] = []
         for launch in launches:
             kernel = launch.kernel()
             kernel.set_args(*map(_memory, launch.args))
@@ -235,7 +253,12 @@ class Recording:
                 group = (1,) * len(launch.grid)
             self._launches.append((kernel, launch.grid, group))
         self._enqueue = device.library.enqueue_nd_range_kernel
-        self._calls = [partial(self._enqueue, device.queue, *each) for each in self._launches]
+        self._calls: list[Run] = [
+            partial(self._enqueue, device.queue, *each) for each in self._launches
+        ]
+        if len(launches) > 1 and device.commands is not None:
+            with suppress(Unrecorded):
+                self._calls = [device.commands.record(device.queue, self._launches)]
 
     def __call__(self) -> None:
         trace = self._device.open_trace
