@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from . import _convolution_float_lower as floats
+from . import _convolution_gpu_lower as tiles
 from . import _convolution_int8_lower as integers
 from ._convolution import scaling
-from ._convolution_parts import POINT, Scale, claimed, direct, direct_depthwise, stored_weights
+from ._convolution_parts import POINT, Scale, claimed, direct_depthwise, stored_weights
 from ._depthwise_float_lower import depthwise
 from ._window import Window
 from .api import NodeSpec
@@ -26,7 +27,7 @@ def lower_convolution(
     weights = stored_weights(spec)
     weights = weights.reshape(weights.shape[0], -1, weights.shape[-1])
     if capability.kind == "gpu":
-        return direct(node, capability, window, weights, channels, scale)
+        return tiles.convolution(node, capability, window, weights, channels, scale)
     if x.dtype.is_float:
         return floats.convolution(node, capability, window, weights, channels)
     return integers.convolution(node, capability, window, weights, channels, scale)

@@ -113,7 +113,12 @@ class Parts:
         }
 
     def kernel(
-        self, file: str, reads: list[int | Array], grid: tuple[int, ...], **more: object
+        self,
+        file: str,
+        reads: list[int | Array],
+        grid: tuple[int, ...],
+        group: tuple[int, ...] | None = None,
+        **more: object,
     ) -> Lowered:
         first = len(reads)
         names = ("BIAS", "BIAS1", "BIAS2")
@@ -123,7 +128,8 @@ class Parts:
             finish = finish.replace(f"{name}[", f"{places[name]}[")
         defines = {**self.defines, **more, "FINISH(n, v)": f"({finish})"}
         reads += self.constants
-        return Lowered([Kernel(file, tuple(reads), grid, defines, uses=self.uses)])
+        step = Kernel(file, tuple(reads), grid, defines, uses=self.uses, group=group)
+        return Lowered([step])
 
 
 def claimed(node: NodeSpec, capability: Capability) -> tuple[TensorSpec, TensorSpec]:

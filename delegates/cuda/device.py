@@ -102,6 +102,7 @@ class CUDADevice(Device):
             fp64=True,
             subgroup=found["WarpSize"],
             dot4=True,
+            mma=int(self._device.compute_capability) >= 80,
             local_memory=found["MaxSharedMemoryPerBlock"],
             work_group=found["MaxThreadsPerBlock"],
             api="cuda",

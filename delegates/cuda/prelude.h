@@ -75,3 +75,18 @@ DEVICE f64 mad(f64 a, f64 b, f64 c) { return __fma_rn(a, b, c); }
 #define F_MOD(x, y) fmod(x, y)
 #define F_MIN(x, y) fmin(x, y)
 #define F_MAX(x, y) fmax(x, y)
+
+/* as an instruction needs no header, and sm_61 has it */
+DEVICE i32 dot4_i8i8(i32 c, i32 a, i32 b)
+{
+    i32 sum;
+    asm("dp4a.s32.s32 %0, %1, %2, %3;" : "=r"(sum) : "r"(a), "r"(b), "r"(c));
+    return sum;
+}
+#define DOT4_I8I8(c, a, b) dot4_i8i8(c, a, b)
+#define MMA_SCRATCH(n)
+#define MMA_I8(c, a, b) \
+    asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, " \
+                 "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" \
+                 : "+r"((c)[0]), "+r"((c)[1]), "+r"((c)[2]), "+r"((c)[3]) \
+                 : "r"((a)[0]), "r"((a)[1]), "r"((a)[2]), "r"((a)[3]), "r"((b)[0]), "r"((b)[1]))

@@ -139,3 +139,31 @@ static inline int16 dot4_u8i8(int16 c, int16 a, int16 b)
 #elif defined(HAS_DOT4)
 #define DOT4_U8I8(c, a, b) __builtin_ia32_vpdpbusd512(c, a, b)
 #endif
+
+static inline int dot4_i8i8(int c, int a, int b)
+{
+    const char4 x = as_char4(a), y = as_char4(b);
+    return c + x.s0 * y.s0 + x.s1 * y.s1 + x.s2 * y.s2 + x.s3 * y.s3;
+}
+#define DOT4_I8I8(c, a, b) dot4_i8i8(c, a, b)
+
+/* No matrix unit: work-items show each other what they hold, where PTX's layout says */
+static inline void mma_i8(int* c, const int* a, const int* b, __local int* words, int lane)
+{
+    __local int* all = words + lane / 32 * 192;
+    const int row = lane % 32 / 4, column = lane % 4 * 2;
+    for (int i = 0; i < 4; i++)
+        all[lane % 32 * 6 + i] = a[i];
+    for (int i = 0; i < 2; i++)
+        all[lane % 32 * 6 + 4 + i] = b[i];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int i = 0; i < 4; i++)
+        for (int k = 0; k < 8; k++)
+            c[i] = dot4_i8i8(
+                c[i],
+                all[(row * 4 + k % 4) * 6 + i / 2 + k / 4 * 2],
+                all[((column + i % 2) * 4 + k % 4) * 6 + 4 + k / 4]);
+    barrier(CLK_LOCAL_MEM_FENCE);
+}
+#define MMA_SCRATCH(n) __local int mma_words[(n) * 6];
+#define MMA_I8(c, a, b) mma_i8(c, a, b, mma_words, LID0)

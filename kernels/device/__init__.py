@@ -65,6 +65,11 @@ MACROS: Mapping[str, str] = {
     "F_MOD": "C's fmod",
     "F_MIN": "the lesser float; where one is NaN, the other",
     "F_MAX": "the greater float; where one is NaN, the other",
+    "DOT4_I8I8": "DOT4_I8I8(c, a, b): an i32 plus the four products of the i8 in two i32",
+    # matrix units, where `mma` is true: the 32 work-items of each part of a group call it together
+    "MMA_SCRATCH": "MMA_SCRATCH(n): declares what MMA_I8 wants in a group of n work-items",
+    "MMA_I8": "MMA_I8(c, a, b): adds to c a 16 x 32 by 32 x 8 product of i8; a work-item has "
+    "c[4], a[4] and b[2], i32, laid out as PTX has it for mma.m16n8k32",
     # devices of kind "cpu" alone: explicit vectors of W lanes, W a literal or a #define
     "VEC": "VEC(type, W): the type of a vector",
     "VSPLAT": "VSPLAT(type, W, scalar): a vector of one value",
@@ -92,6 +97,7 @@ class Capability:
     fp64: bool = False
     subgroup: int = 0
     dot4: bool = False
+    mma: bool = False
     local_memory: int = 0  # bytes
     work_group: int = 256
     api: str = "opencl"  # or "cuda": whose compiler reads the text
@@ -105,7 +111,9 @@ PROFILES: Mapping[str, Capability] = {
         Capability("intel-cpu", "cpu", 2, 16, fp16=True, fp64=True, local_memory=1 << 18),
         Capability("opencl-gpu", "gpu", 16, 1, fp16=True, local_memory=1 << 15),
         *(
-            Capability(f"sm_{n}", "gpu", units, 1, True, True, 32, True, 48 << 10, 1024, "cuda")
+            Capability(
+                f"sm_{n}", "gpu", units, 1, True, True, 32, True, n >= 80, 48 << 10, 1024, "cuda"
+            )
             for n, units in (
                 (75, 40),
                 (80, 108),

@@ -162,11 +162,28 @@ def _blocks() -> list[Case]:
     return cases
 
 
+def _tiles() -> list[Case]:
+    """Shapes about the edges of a GPU's tiles: 32 and 64 pixels and channels, 16 words."""
+    symmetric = (120, 128, 7)  # weights of uint8 that are signed bytes less their zero point
+    return [
+        _float("tiles", (1, 9, 9, 20), (70, 3, 3, 20), activation="RELU6"),
+        _float("tiles, pointwise, two images", (2, 20, 21, 8), (100, 1, 1, 8)),
+        _float("tiles, groups", (1, 9, 9, 24), (48, 3, 3, 12), (2, 2)),
+        _float("tiles, one pixel too many", (1, 5, 13, 16), (33, 1, 1, 16)),
+        _integer("int8, tiles, groups", (1, 9, 9, 24), (40, 3, 3, 12), per_channel=True),
+        _integer("int8, tiles, words cut", (1, 12, 11, 6), (66, 3, 3, 6), dilation=(2, 1)),
+        _integer("int8, tiles, groups, cut", (2, 8, 9, 20), (72, 2, 3, 10), stride=(1, 2)),
+        _integer("uint8, tiles", (2, 9, 7, 8), (65, 3, 3, 8), DType.UINT8, zeros=symmetric),
+        _integer("uint8, tiles, cut", (1, 12, 11, 5), (34, 3, 3, 5), DType.UINT8, zeros=symmetric),
+    ]
+
+
 _SYMMETRIC = (0, 0, 0)
 _POSITIVE = np.arange(360, dtype=np.float32).reshape(1, 10, 12, 3)
 
 CASES = [
     *_blocks(),
+    *_tiles(),
     _float("3x3, SAME", (1, 7, 6, 3), (4, 3, 3, 3)),
     _float("3x3, VALID, two images", (2, 7, 6, 3), (4, 3, 3, 3), padding="VALID"),
     _float("pointwise", (2, 5, 4, 6), (3, 1, 1, 6), activation="RELU"),
