@@ -13,7 +13,7 @@ from .delegate import BuildKernel, Called, Delegate, Kernel, Partition, Refusal
 from .node import LiveNode
 from .partition import Subset, partition
 from .plan import Placed, Plan, delegate_node, ends, read_by_user
-from .self_check import Checked
+from .self_check import Checked, from_outside
 from .state_order import NONE, State, handles, state_of
 from .tensor import ARENA, LiveTensor
 
@@ -198,7 +198,7 @@ class PlanningContext:
             [ends(node) for node in live],
             {place for place, i in enumerate(numbers) if i in wanted},
             self._control_edges(numbers),
-            read_by_user(self._subgraph),
+            self._read_outside(),
         )
         return [(subset, numbers) for subset in found]
 
@@ -230,6 +230,12 @@ class PlanningContext:
                     edges.append((places[before], places[after]))
         return edges
 
+    def _read_outside(self) -> set[int]:
+        read = read_by_user(self._subgraph)
+        if self._times:
+            read.update(from_outside(self._subgraph.nodes))
+        return read
+
     def _partition(self, subset: Subset, numbers: Sequence[int]) -> Partition:
         indices = tuple(numbers[i] for i in subset.nodes)
         made = self._partitions.get(indices)
@@ -258,7 +264,7 @@ class PlanningContext:
         """What crosses between these partitions and all others."""
         inside = {i for p in partitions for i in p.indices}
         made = {t.index for p in partitions for t in p.outputs}
-        read = read_by_user(self._subgraph)
+        read = self._read_outside()
         for i in self.get_execution_plan():
             if i not in inside:
                 read.update(ends(self._node(i))[0])

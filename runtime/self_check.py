@@ -9,7 +9,7 @@ itself, and then the plan that is to run, where a node's tensors may be hidden i
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -91,6 +91,7 @@ class Checked(Kernel):
         self._subgraph = subgraph
         self._left = times
         self._tolerance = tolerance
+        self._open = subgraph.graph.delegation.open
         self.launches = kernel.launches
 
     def attach(self) -> None:
@@ -126,7 +127,7 @@ class Checked(Kernel):
         found: list[Difference] = []
         for node, registration in zip(p.nodes, p.registrations, strict=True):
             made = self._compute(node, registration, values)
-            if None in made:
+            if None in made and self._open:  # else its inputs may be what is not known
                 self._subgraph.graph.delegation.unchecked[p.subgraph, node.index] = node.op
             for tensor, value in zip(node.outputs, made, strict=True):
                 if tensor.index in seen:
@@ -211,6 +212,15 @@ class Checked(Kernel):
         twin.inputs = [_twin(t, a) for t, a in zip(node.inputs, x, strict=True)]
         twin.outputs = [_on(t, a) for t, a in zip(node.outputs, y, strict=True)]
         return lambda: invoke(self._subgraph, twin)
+
+
+def from_outside(nodes: Iterable[LiveNode]) -> Iterator[int]:
+    """Tensors that are made of what numpy cannot be given here, such as variables of a device: they
+    have to be seen, or all that follows could not be computed.
+    """
+    for node in nodes:
+        if any(t is not None and t.dtype in OPAQUE for t in node.inputs):
+            yield from (t.index for t in node.outputs if t.dtype not in OPAQUE)
 
 
 def _twin(tensor: LiveTensor | None, array: Array | None) -> LiveTensor | None:
