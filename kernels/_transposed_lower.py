@@ -52,7 +52,7 @@ def lower_transposed(
     x, spec = claimed(plain, capability)
     weights = stored_weights(spec)
     units, *_, channels = weights.shape
-    if capability.kind == "cpu" and x.dtype.is_float and units >= 2 and node.outputs[0].size:
+    if capability.kind == "cpu" and x.dtype.is_float and node.outputs[0].size:
         stored = node.optional(3)
         bias = None if stored is None else values(stored).reshape(-1)
         activation = node.options.fused_activation_function
@@ -73,8 +73,37 @@ def lower_transposed(
 
 
 def tiled(t: Transposed, capability: Capability) -> Lowered:
+    """For float32 and CPUs."""
+    whole = tuple(n * k for n, k in zip(t.window.out, t.window.kernel, strict=True))
+    if t.window.kernel == t.window.stride and whole == t.window.size:
+        return _side_by_side(t, capability)
+    return _gathered(t, capability)
+
+
+def _side_by_side(t: Transposed, capability: Capability) -> Lowered:
+    """Kernels that do not overlap: a row of the output is the product of a row of the input and the
+    weights of a row of the kernel.
+    """
+    units, high, wide, channels = t.weights.shape
+    (rows, columns), images = t.window.out, t.rows // (t.window.size[0] * t.window.size[1])
+    product = Product(rows_of(columns), images * rows * high, channels, wide * units)
+    tiling = Tiling.of(product, capability)
+    packed = tiling.pack(t.weights.transpose(1, 2, 0, 3).reshape(high, wide * units, channels))
+    bias = None if t.bias is None else np.tile(t.bias.astype(np.float32), wide)
+    finish = {**finishing(t.activation, lanes_of(capability)), "VECTOR_ROW": wide * units}
+    kernel = tiling.kernel(
+        (t.source, packed),
+        bias,
+        finish,
+        image=f"(n) / {high} * {columns * channels}",
+        weights=f"(n) % {high} * {packed[0].size}",
+    )
+    return Lowered([kernel])
+
+
+def _gathered(t: Transposed, capability: Capability) -> Lowered:
     """What each input pixel gives to all outputs that see it, as one product of matrices; then, for
-    each output, the sum of these. For float32, at least 2 units, and a CPU.
+    each output, the sum of these.
     """
     x = t.node.input(t.source)
     units, *kernel, channels = t.weights.shape

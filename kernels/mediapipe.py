@@ -120,7 +120,7 @@ def _lower_transposed(node: NodeSpec, capability: Capability) -> Lowered:
         P=(0, cut[0] // 2, cut[1] // 2),
     )
     check(node, capability)
-    if capability.kind == "cpu" and units >= 2 and node.outputs[0].size:
+    if capability.kind == "cpu" and node.outputs[0].size:
         height, width = node.outputs[0].shape[1:3]
         x = node.input(0).shape
         before = (cut[0] // 2, cut[1] // 2)

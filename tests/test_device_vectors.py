@@ -1,4 +1,4 @@
-"""Maps on vectors: which expressions are taken, and chains behind convolutions on OpenCL devices."""
+"""Maps on vectors: which expressions are taken, and chains behind convolutions on devices."""
 
 from __future__ import annotations
 

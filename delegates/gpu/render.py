@@ -249,14 +249,15 @@ class _Writer:
         return " ".join(lines)
 
     def vector_chain(self, first: Bodied, rest: Sequence[Mapped]) -> str | None:
-        """As `chain`, for W neighbours within the last dimension of what `first` stores: from the
-        vector `given_` at `at_`. None where a map is not known to work on vectors of float32.
+        """As `chain`, for W neighbours in a row of what `first` stores: from the vector `given_` at
+        `at_`. None where a map is not known to work on vectors of float32.
         """
         out = rest[-1].output if rest else first.output
         operands = [o for m in rest for o in (*m.reads, m.output) if o is not None]
         floats = all(o.dtype is DType.FLOAT32 for o in (first.output, *operands))
         if self.capability.kind != "cpu" or not floats or not first.output.shape:
             return None
+        row = int(str(first.step.defines.get("VECTOR_ROW", first.output.shape[-1])))
         value, lines = Value("given_", True), []
         for mapped in rest:
             if mapped.tables or mapped.step.faults or mapped.step.strides is not None:
@@ -269,7 +270,7 @@ class _Writer:
                 strides, offset = strides_of(mapped, i)
                 dims, (kept,) = collapse(mapped.shape, [strides])
                 along = kept[-1] if kept else 0
-                if along > 1 or (kept and dims[-1] % first.output.shape[-1]):
+                if along > 1 or (kept and dims[-1] % row):
                     return None
                 place = (
                     f"{self.pointer(operand)} + {index_text(mapped.shape, strides, offset, 'at_')}"

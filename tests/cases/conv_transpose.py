@@ -104,6 +104,8 @@ CASES = [
     _float("stride above kernel", (1, 3, 4, 3), (2, 2, 1, 3), (8, 10), (3, 3), "VALID"),
     _float("no bias, 5x5, stride 1", (1, 5, 4, 2), (3, 5, 5, 2), (5, 4), (1, 1), bias=False),
     _float("a shape known at the call", (1, 3, 4, 3), (2, 2, 2, 3), (6, 8), const=False),
+    _float("one unit", (2, 5, 4, 3), (1, 3, 2, 3), (10, 8)),
+    _float("units that fill no vector", (1, 5, 4, 3), (35, 3, 2, 3), (10, 8)),
     _float("several blocks", (1, 70, 64, 8), (16, 3, 3, 8), (140, 128)),
     _integer("int8", DType.INT8, (3, 0, -5), DType.INT32, False),
     _integer("int8, per channel", DType.INT8, (3, 0, -5), DType.INT32, True),
