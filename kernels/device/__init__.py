@@ -202,8 +202,8 @@ class Kernel:
     read what it has written; nothing is evaluated before its stores. In others `OUT` is defined
     (`#ifdef`) where no map was joined: there they may store vectors of the output's type. On CPUs,
     where all maps that were joined work on vectors of float32, `STORE_VECTOR(W, i, vector)` stores
-    W neighbours, which lie in one row of the output's last dimension; of outputs of 8 and 16 bits
-    it stores 16, from vectors of i32.
+    W neighbours, which lie in one row: of the output's last dimension, or of `VECTOR_ROW` elements
+    where that is defined; of outputs of 8 and 16 bits it stores 16, from vectors of i32.
     """
 
     file: str | Source
