@@ -26,8 +26,8 @@ class Steps:
             self.inputs = by_name(interpreter.get_input_details())
             self.outputs = by_name(interpreter.get_output_details())
         else:
-            subgraph = next(s.subgraph for s in graph.model.signatures if s.key == signature)
             runner = interpreter.get_signature_runner(signature)
+            subgraph = next(s.subgraph for s in graph.model.signatures if s.key == signature)
             self.inputs = dict(runner.get_input_details())
             self.outputs = dict(runner.get_output_details())
         self._live = graph.subgraphs[subgraph]
