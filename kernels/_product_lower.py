@@ -20,6 +20,11 @@ _FLOATS = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16, DType.FLOAT64)
 _WHOLE = (DType.INT8, DType.INT16, DType.INT32, DType.INT64)
 # a work-item of cycles for each multiplication where no vectors are used
 _SLOW = 2.0
+# of a GPU's tiles: rows and columns, what a work-item makes of them, how deep
+_TILE, _EACH, _DEEP = 32, 4, 16
+_MOST_MATRICES = 65535  # blocks along CUDA's third dimension
+_COMPUTED = {DType.FLOAT64: "f64", DType.INT64: "i64"} | dict.fromkeys(_FLOATS[:3], "f32")
+_COMPUTED |= dict.fromkeys(_WHOLE[:3], "i32")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +74,7 @@ def lower_batch_matmul(node: NodeSpec, capability: Capability) -> Lowered:
 
 
 def _plain(node: NodeSpec, capability: Capability, a: _Operand, b: _Operand) -> Lowered:
-    """One sum after the other."""
+    """One sum after the other; on GPUs, of all but small ones, tiles of them."""
     out = node.outputs[0]
     (m, depth), n = a.size, b.size[1]
     batch = out.shape[:-2]
@@ -93,6 +98,16 @@ def _plain(node: NodeSpec, capability: Capability, a: _Operand, b: _Operand) -> 
         "B_N": b_n,
         **_arithmetic(node, depth),
     }
+    if not cpu and min(m, n, depth) >= _EACH and count <= _MOST_MATRICES:
+        defines |= {
+            "TILE": _TILE,
+            "EACH": _EACH,
+            "DEEP": _DEEP,
+            "VALUE": _COMPUTED[node.input(0).dtype],
+        }
+        group = ((_TILE // _EACH) ** 2, 1, 1)
+        grid3 = (ceil(m / _TILE) * group[0], ceil(n / _TILE), count)
+        return Lowered([Kernel("matmul_tiles", (0, 1), grid3, defines, ("fixed",), group=group)])
     grid = (ceil(n / max(wide, 1)), ceil(count * m / rows))
     return Lowered([Kernel("matmul", (0, 1), grid, defines, ("fixed",))])
 

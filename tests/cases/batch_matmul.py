@@ -24,10 +24,12 @@ def _plain(x: np.ndarray, y: np.ndarray, adj_x: bool, adj_y: bool, name: str) ->
     return Case("BATCH_MATMUL", [x, y], _options(adj_x, adj_y), [want], name=name)
 
 
-def _integers(depth: int, zero_x: int, zero_y: int, name: str) -> Case:
+def _integers(
+    depth: int, zero_x: int, zero_y: int, name: str, rows: int = 3, columns: int = 4
+) -> Case:
     rng = np.random.default_rng(depth)
-    x = rng.integers(-128, 128, (2, 3, depth), np.int8)
-    y = rng.integers(-128, 128, (2, depth, 4), np.int8)
+    x = rng.integers(-128, 128, (2, rows, depth), np.int8)
+    y = rng.integers(-128, 128, (2, depth, columns), np.int8)
     total = (x.astype(np.int64) - zero_x) @ (y.astype(np.int64) - zero_y)
     # scales that are powers of two make the rounding plain: halves away from zero
     scaled = np.sign(total) * ((np.abs(total) + 512) // 1024)
@@ -55,6 +57,8 @@ CASES = [
     _plain(_floats(2, 1, 1, 1, 3, 5), _floats(2, 3, 2, 1, 5, 2), False, False, "rank 6"),
     _plain(_floats(64, 64, 32), _floats(64, 32, 48), False, False, "enough work for threads"),
     _plain(_floats(3, 37, 20), _floats(3, 45, 20), False, True, "columns that fill no vector"),
+    _plain(_floats(2, 20, 37), _floats(45, 20), True, True, "both adjoint, edges of tiles"),
+    _plain(_floats(2, 1, 34, 17), _floats(3, 17, 33), False, False, "ranks differ, edges of tiles"),
     _plain(_floats(5, 1), _floats(2, 1, 4), False, False, "depth 1"),
     _plain(_floats(5, 0), _floats(0, 4), False, False, "depth 0 gives zeros"),
     _plain(_floats(3, 5, 0), _floats(1, 0, 4), False, False, "depth 0 in a stack"),
@@ -79,6 +83,7 @@ CASES = [
         [np.array([[2**24 + 2]], np.int32)],
         name="int32 is exact",
     ),
+    _integers(50, 3, -7, "int8, edges of tiles", 33, 35),
     _integers(7, 0, 0, "int8"),
     _integers(40, -3, 9, "int8, zero points"),
     _integers(3000, -128, 127, "int8, sums above 2^24"),
