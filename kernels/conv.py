@@ -18,6 +18,7 @@ from ._convolution import (
     weight_values,
 )
 from ._convolution_lower import lower_convolution
+from ._convolution_wide_lower import is_wide, lower_wide
 from ._convolve import Order, Packed, convolve, cuttable, order_for, pack, pack_integers
 from ._hybrid import RowQuantizer
 from ._outputs import FloatOutputs, HybridOutputs, IntegerOutputs, Outputs
@@ -130,7 +131,13 @@ def _plan_hybrid(b: Binding, scratch: Callable[..., Array]) -> Run:
 
 
 def _lower(node: NodeSpec, capability: Capability) -> Lowered:
-    return lower_convolution(node, capability, _window(node), node.input(0).shape[3])
+    channels, window = node.input(0).shape[3], _window(node)
+    if is_wide(node):
+        scales = weight_scales(node.input(1))
+        groups = channels // node.input(1).shape[3]
+        asymmetric = groups != 1 or bool((scales != scales[0]).any())
+        return lower_wide(node, capability, window, channels, asymmetric)
+    return lower_convolution(node, capability, window, channels)
 
 
 OPS = {"CONV_2D": op("CONV_2D", _infer, in_float32(_bind), versions=(1, 8), lower=_lower)}

@@ -18,6 +18,7 @@ from ._convolution import (
     weight_values,
 )
 from ._convolution_lower import lower_depthwise
+from ._convolution_wide_lower import is_wide, lower_wide
 from ._convolve import EXACT
 from ._depthwise import Taps, depthwise
 from ._hybrid import RowQuantizer
@@ -116,6 +117,9 @@ def _plan_hybrid(b: Binding, scratch: Callable[..., Array]) -> Run:
 
 
 def _lower(node: NodeSpec, capability: Capability) -> Lowered:
+    if is_wide(node):
+        channels = node.input(0).shape[3]
+        return lower_wide(node, capability, _window(node), channels, True, depthwise=True)
     return lower_depthwise(node, capability, _window(node))
 
 

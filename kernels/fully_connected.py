@@ -23,6 +23,7 @@ from ._convolution import (
     weight_values,
 )
 from ._convolution_lower import POINT, lower_convolution
+from ._convolution_wide_lower import is_wide, lower_wide
 from ._convolve import Packed, order_for, pack_integers, product
 from ._hybrid import RowQuantizer
 from ._lower import refuse
@@ -269,6 +270,9 @@ def _lower(node: NodeSpec, capability: Capability) -> Lowered:
     units, depth = node.input(1).shape
     if not depth:
         refuse("SHAPE", f"weights [{units}, 0]", "a depth of 1 or more")
+    if is_wide(node):
+        asymmetric = bool(node.options.asymmetric_quantize_inputs)
+        return lower_wide(node, capability, POINT, depth, asymmetric, _rounded_once)
     return lower_convolution(node, capability, POINT, depth, _rounded_once)
 
 
@@ -280,8 +284,10 @@ def _rounded_once(
     bias: Array | None,
     units: int,
 ) -> Scaling:
-    """As `_scaling`, of default weights of 8 bits."""
+    """As `_scaling`, of default weights."""
     scale = scaling(node, x, weights, sums, bias, units)
+    if weights.dtype is DType.INT16:
+        return replace(scale, wide=True)
     real = multipliers(x, weights, node.outputs[0], np.float64)
     return replace(scale, wide=False, rounded=np.broadcast_to(real, units))
 

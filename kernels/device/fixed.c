@@ -58,3 +58,13 @@ DEVICE i32 round_shifted(i64 v)
 {
     return (i32)((v + (v < 0 ? -1 : 0) + (1 << 19)) >> 20);
 }
+
+/* a float as an integer, less its row's zero point, that a byte with it can hold; halves away from
+   zero. Product and sum are rounded apart. */
+DEVICE i32 hybrid_value(f32 x, f32 inverse, f32 zero)
+{
+    const f32 product = x * inverse;
+    const f32 nudged = product + (product < 0.0f ? -0.49999997f : 0.49999997f);
+    const f32 whole = F_TRUNC(nudged), least = -128.0f - zero, most = 127.0f - zero;
+    return (i32)(whole < least ? least : whole > most ? most : whole);
+}

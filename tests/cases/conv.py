@@ -151,14 +151,18 @@ def _blocks() -> list[Case]:
         ("small kernel, large stride", (1, 10, 12, 3), (40, 3, 3, 3), {"stride": (3, 4)}),
         ("deep", (1, 2, 2, 600), (20, 2, 2, 600), {"padding": "VALID"}),
     ]
+    kinds = (
+        (DType.INT8, False, (3, 0, -128)),
+        (DType.INT8, True, (3, 0, -5)),
+        (DType.UINT8, False, (120, 101, 7)),
+    )
     cases = []
-    for name, x, weights, more in made:
-        for dtype, zeros in ((DType.INT8, (3, 0, -128)), (DType.UINT8, (120, 101, 7))):
-            for per_channel in (False, True)[: 1 + (dtype is DType.INT8)]:
-                form = "a scale for each" if per_channel else "one scale"
-                label = f"{dtype.label}, {weights[0]} of {weights[1:]} {name}, {form}"
-                own = (*zeros[:2], -5) if per_channel else zeros
-                cases.append(_integer(label, x, weights, dtype, per_channel, own, **more))
+    for i, (name, x, weights, more) in enumerate(made):
+        # all kinds of the first shape, one of each other
+        for dtype, per_channel, zeros in kinds if i == 0 else kinds[i % 3 : i % 3 + 1]:
+            form = "a scale for each" if per_channel else "one scale"
+            label = f"{dtype.label}, {weights[0]} of {weights[1:]} {name}, {form}"
+            cases.append(_integer(label, x, weights, dtype, per_channel, zeros, **more))
     return cases
 
 
