@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..kernels.api import Registration
-from ..runtime.capi.binary import check_library, exported_functions
+from ..runtime.capi.binary import check_library
 from ..runtime.registerers import NAMED_REGISTERERS
 from ..runtime.resolver import MutableOpResolver
 from ._classic import classic_operator, registering
@@ -110,8 +110,7 @@ def _check(data: bytes, what: str, functions: Mapping[str, str] | None) -> Mappi
     """The functions of a classic library that are to be called, by the names of their ops; None
     for a library of the other kind.
     """
-    check_library(data, what, OpLibraryError)
-    symbols = exported_functions(data)
+    symbols = check_library(data, what, OpLibraryError)
     if symbols is None:  # not to be told from the file
         return functions
     if functions is not None:
@@ -162,7 +161,7 @@ class _Loaded:
         try:
             # the functions run without Python's lock: what they call takes it
             self.dll = ctypes.CDLL(path)
-        except OSError as e:
+        except (OSError, UnicodeDecodeError) as e:  # its words can hold what a broken file has
             _discard(path, fd, remove)
             raise OpLibraryError(f"{what} cannot be loaded: {e}") from e
         handle: int = self.dll._handle

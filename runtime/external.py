@@ -169,7 +169,7 @@ def _load(path: str) -> ctypes.CDLL:
     try:
         # its functions run without Python's lock: what they call back takes it
         loaded = ctypes.CDLL(path)
-    except OSError as e:
+    except (OSError, UnicodeDecodeError) as e:  # its words can hold what a broken file has
         raise ValueError(f"tried {_tried(path)}: {_why(str(e), path)}") from e
     missing = [name for name in (CREATE, DESTROY) if not hasattr(loaded, name)]
     if missing:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import platform
 import struct
 import sys
-from dataclasses import dataclass
+
+from .elf_tables import Segment, Tables, entries
 
 
 class LibraryError(ValueError):
@@ -31,7 +32,6 @@ _ALIASES = {"amd64": "x86_64", "arm64": "aarch64", "i386": "x86", "i686": "x86"}
 _PT_TLS, _MAX_TLS = 7, 1 << 20
 _PT_LOAD, _PT_DYNAMIC, _PT_STACK, _PT_RELRO = 1, 2, 0x6474E551, 0x6474E552
 _SHT_NOBITS, _SHT_DYNSYM = 8, 11
-_STT_FUNC, _SHN_UNDEF = 2, 0
 _SHF_WRITE, _SHF_ALLOC, _SHF_EXEC, _SHF_TLS = 1, 2, 4, 0x400
 _PF_EXEC, _PF_WRITE, _PF_READ = 1, 2, 4
 _ET_DYN = 3
@@ -48,8 +48,13 @@ def machine_name(name: str) -> str:
     return "riscv" if name.startswith("riscv") else _ALIASES.get(name, name)
 
 
-def check_library(data: bytes, what: str, error: type[LibraryError] = LibraryError) -> None:
-    """`error` unless these are the bytes of a shared library for this machine."""
+def check_library(
+    data: bytes, what: str, error: type[LibraryError] = LibraryError
+) -> list[str] | None:
+    """`error` unless these are the bytes of a shared library for this machine.
+
+    Names of the functions that it offers; None where they are not listed as ELF lists them.
+    """
     kind = _identify(data, what, error)
     wanted = {"linux": "ELF", "darwin": "Mach-O", "win32": "PE"}.get(sys.platform, "ELF")
     if kind != wanted:
@@ -61,17 +66,7 @@ def check_library(data: bytes, what: str, error: type[LibraryError] = LibraryErr
     here = machine_name(platform.machine())
     if here not in map(machine_name, machines):
         raise error(f"{what} is a library for {', '.join(machines)}; this machine is {here}")
-    if kind == "ELF":
-        _Elf(data, what, error).check()
-
-
-def exported_functions(data: bytes) -> list[str] | None:
-    """Names of the functions that a checked library offers. None where the file does not list
-    them, or lists them otherwise than ELF does.
-    """
-    if data[:4] != b"\x7fELF":
-        return None
-    return _Elf(data, "the library", LibraryError).functions()
+    return _Elf(data, what, error).check().functions() if kind == "ELF" else None
 
 
 def _identify(data: bytes, what: str, error: type[LibraryError]) -> str:
@@ -165,17 +160,6 @@ def _pe(data: bytes, what: str, error: type[LibraryError]) -> list[str]:
 _CHECKS = {"ELF": _elf, "Mach-O": _images, "PE": _pe}
 
 
-@dataclass(frozen=True)
-class _Segment:
-    kind: int
-    flags: int
-    offset: int
-    address: int
-    file_size: int
-    memory_size: int
-    align: int
-
-
 class _Elf:
     def __init__(self, data: bytes, what: str, error: type[LibraryError]) -> None:
         self.error = error
@@ -194,9 +178,9 @@ class _Elf:
             raise self.broken(f"it ends before byte {offset + struct.calcsize(layout)}")
         return struct.unpack_from(layout, self.data, offset)
 
-    def check(self) -> None:
+    def check(self) -> Tables:
         head = self.take("<HHIQQQIHHHHHH" if self.wide else "<HHIIIIIHHHHHH", 16)
-        kind, _, version, _, at, sections, _, head_size, size, count, *section = head
+        kind, machine, version, _, at, sections, _, head_size, size, count, *section = head
         if (kind, version, self.data[6]) != (_ET_DYN, 1, 1):
             raise self.broken(f"it is an ELF file of type {kind}, version {version}")
         layout = "<IIQQQQQQ" if self.wide else "<IIIIIIII"
@@ -213,15 +197,17 @@ class _Elf:
         for s in segments:
             if s.kind not in (0, _PT_LOAD, _PT_STACK) and s.memory_size:
                 self.check_part(s)
-        found = self.check_dynamic(dynamic[0])
-        self.check_sections(sections, section, found)
+        found = entries(self, dynamic[0])
+        self.check_dynamic(dict(found))
+        symbols = self.check_sections(sections, section, dict(found))
+        return Tables(self, found, dynamic[0], machine, symbols)
 
-    def segment(self, v: tuple[int, ...]) -> _Segment:
+    def segment(self, v: tuple[int, ...]) -> Segment:
         if self.wide:
             kind, flags, offset, address, _, file_size, memory_size, align = v
         else:
             kind, offset, address, _, file_size, memory_size, flags, align = v
-        return _Segment(kind, flags, offset, address, file_size, memory_size, align)
+        return Segment(kind, flags, offset, address, file_size, memory_size, align)
 
     def check_loads(self, headers_end: int) -> None:
         if not self.loads:
@@ -240,7 +226,7 @@ class _Elf:
         if headers_end > len(self.data):
             raise self.broken("its program headers reach past the end of the file")
 
-    def check_part(self, s: _Segment) -> None:
+    def check_part(self, s: Segment) -> None:
         """A segment that tells the loader of something within what is loaded."""
         what = f"segment of kind {s.kind:#x}"
         size = s.memory_size
@@ -248,11 +234,19 @@ class _Elf:
             if size > _MAX_TLS or s.align & (s.align - 1):
                 raise self.broken(f"it asks for {size} bytes for each thread")
             size = s.file_size
+        if s.kind == _PT_RELRO:  # whose last page may be more than what it holds
+            room = self.room(s.address)
+            size = room if room < size <= room + -(s.address + room) % 4096 else size
         at = self.place(s.address, size, what) if size else s.offset
         if s.file_size > s.memory_size or (s.file_size and at != s.offset):
             raise self.broken(f"its {what} lies elsewhere in memory than in the file")
         if s.kind == _PT_RELRO and (s.address + s.memory_size) % 4096:
             raise self.broken("what becomes read-only does not end with a page")
+
+    def room(self, address: int) -> int:
+        """Bytes of the segment from an address on."""
+        rooms = [s.address + s.memory_size - address for s in self.loads if s.holds(address)]
+        return rooms[0] if rooms else 1
 
     def place(self, address: int, size: int, what: str, held: bool = False) -> int:
         """Where in the file an address stands."""
@@ -262,18 +256,7 @@ class _Elf:
                 return s.offset + address - s.address
         raise self.broken(f"its {what} lies outside of what is loaded")
 
-    def check_dynamic(self, segment: _Segment) -> dict[int, int]:
-        layout = "<qQ" if self.wide else "<iI"
-        step = struct.calcsize(layout)
-        start = self.place(segment.address, segment.file_size, "dynamic section", held=True)
-        found: dict[int, int] = {}
-        for offset in range(start, start + segment.file_size - step + 1, step):
-            tag, value = self.take(layout, offset)
-            if tag == 0:
-                break
-            found[tag & 0xFFFFFFFF] = value
-        else:
-            raise self.broken("its dynamic section has no end")
+    def check_dynamic(self, found: dict[int, int]) -> None:
         for tag in found.keys() & _DT_ADDRESSES:
             size = found.get(_DT_SIZES.get(tag, -1), 1)
             self.place(found[tag], max(size, 1), f"dynamic table {tag}")
@@ -285,13 +268,15 @@ class _Elf:
                 raise self.broken("a name lies outside of the table of names")
         if not found[10] or self.data[strings + found[10] - 1]:
             raise self.broken("its table of names has no end")
-        return found
 
-    def check_sections(self, at: int, header: list[int], dynamic: dict[int, int]) -> None:
-        """Where there are section headers: that they tell the same as the program headers."""
+    def check_sections(self, at: int, header: list[int], dynamic: dict[int, int]) -> int:
+        """Where there are section headers: that they tell the same as the program headers. The
+        number of symbols, if they have it.
+        """
         size, count, _ = header
+        symbols = 0
         if not at and not count:
-            return
+            return symbols
         layout = "<IIQQQQIIQQ" if self.wide else "<IIIIIIIIII"
         if size != struct.calcsize(layout):
             raise self.broken(f"its section headers have {size} bytes")
@@ -312,42 +297,8 @@ class _Elf:
             names = sections[link] if link < count else None
             if names is None or (address, names[3]) != (dynamic[6], dynamic[5]):
                 raise self.broken("its section headers are wrong")
-            self.check_symbols(sections[link], offset, length)
-
-    def check_symbols(self, names: tuple[int, ...], at: int, size: int) -> None:
-        for name, _, _ in self.symbols(at, size):
-            if name >= names[5]:
-                raise self.broken("the name of a symbol lies outside of the table of names")
-
-    def symbols(self, at: int, size: int) -> list[tuple[int, int, int]]:
-        """Name, kind and section of each symbol of a table."""
-        layout = "<IBBHQQ" if self.wide else "<IIIBBH"
-        step = struct.calcsize(layout)
-        if at < 0 or at + size > len(self.data) or size % step:
-            raise self.broken("its table of symbols is cut short")
-        rows = struct.iter_unpack(layout, self.data[at : at + size])
-        if self.wide:
-            return [(name, info & 15, section) for name, info, _, section, *_ in rows]
-        return [(name, info & 15, section) for name, _, _, info, _, section in rows]
-
-    def functions(self) -> list[str] | None:
-        """Of a file that was checked."""
-        layout = "<IIQQQQIIQQ" if self.wide else "<IIIIIIIIII"
-        at = self.take("<Q" if self.wide else "<I", 40 if self.wide else 32)[0]
-        count = self.take("<H", 60 if self.wide else 48)[0]
-        sections = [self.take(layout, at + i * struct.calcsize(layout)) for i in range(count)]
-        tables = [s for s in sections if s[1] == _SHT_DYNSYM]
-        if not tables:
-            return None
-        found = []
-        for _, _, _, _, offset, length, link, *_ in tables:
-            names = sections[link]
-            for name, kind, section in self.symbols(offset, length):
-                if kind == _STT_FUNC and section != _SHN_UNDEF:
-                    start = names[4] + name
-                    end = self.data.find(b"\0", start)
-                    found.append(self.data[start:end].decode("utf-8", "replace"))
-        return found
+            symbols = length // (24 if self.wide else 16)
+        return symbols
 
     def check_rights(self, flags: int, address: int) -> None:
         (segment,) = (s for s in self.loads if s.address <= address < s.address + s.memory_size)
