@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from definitions import stored
 
 from litedelegate.kernels.types import DType
 
@@ -31,8 +32,7 @@ def _integers(
     x = rng.integers(-128, 128, (2, rows, depth), np.int8)
     y = rng.integers(-128, 128, (2, depth, columns), np.int8)
     total = (x.astype(np.int64) - zero_x) @ (y.astype(np.int64) - zero_y)
-    # scales that are powers of two make the rounding plain: halves away from zero
-    scaled = np.sign(total) * ((np.abs(total) + 512) // 1024)
+    want = stored(total, np.full(columns, 1 / 1024), 5, -128, 127)
     return Case(
         "BATCH_MATMUL",
         [
@@ -40,7 +40,7 @@ def _integers(
             T(y, scale=0.25, zero_point=zero_y),
         ],
         _options(),
-        [T(np.clip(scaled + 5, -128, 127).astype(np.int8), scale=64.0, zero_point=5)],
+        [T(want.astype(np.int8), scale=64.0, zero_point=5)],
         version=2,
         name=name,
     )
