@@ -17,13 +17,20 @@ from .delegate import Partition
 
 @dataclass(frozen=True)
 class Cost:
-    """`operations`: multiplications and additions; `bytes`: read and written, constants too."""
+    """`operations`: multiplications and additions; `bytes`: read and written, constants too;
+    `calls`: of numpy, about, where numpy runs it.
+    """
 
     operations: int = 0
     bytes: int = 0
+    calls: int = 0
 
     def __add__(self, other: Cost) -> Cost:
-        return Cost(self.operations + other.operations, self.bytes + other.bytes)
+        return Cost(
+            self.operations + other.operations,
+            self.bytes + other.bytes,
+            self.calls + other.calls,
+        )
 
 
 def estimate(node: NodeSpec) -> Cost:
@@ -34,7 +41,20 @@ def estimate(node: NodeSpec) -> Cost:
         operations = count(node)
     except (OpError, AttributeError, IndexError, ZeroDivisionError):  # a node no kernel takes
         operations = _elementwise(node)
-    return Cost(operations, sum(nbytes(t) for t in tensors))
+    return Cost(operations, sum(nbytes(t) for t in tensors), _calls(node))
+
+
+def _calls(node: NodeSpec) -> int:
+    """Small nodes take numpy as long as it is called for them; integers are requantised."""
+    calls = _CALLS.get(node.op, 2)
+    if node.op in _MOVES:
+        return calls
+    x = node.inputs[0] if node.inputs else None
+    if x is not None and x.dtype.is_integer and x.quant is not None:
+        calls *= 3
+    if _FAMILIES.get(node.op) is _recurrent and x is not None and x.rank == 3:
+        calls *= x.shape[0 if getattr(node.options, "time_major", False) else 1]
+    return calls
 
 
 def nbytes(tensor: TensorSpec) -> int:
@@ -97,6 +117,19 @@ def _recurrent(node: NodeSpec) -> int:
     return 2 * weights * x.size // x.shape[-1]
 
 
+# by the numpy kernels; others make about two
+_CALLS = {
+    **dict.fromkeys(("CONV_2D", "CONV_3D", "RESIZE_BILINEAR", "STABLEHLO_COMPOSITE"), 8),
+    **dict.fromkeys(("DEPTHWISE_CONV_2D", "TRANSPOSE_CONV", "CONV_3D_TRANSPOSE"), 12),
+    **dict.fromkeys(("AVERAGE_POOL_2D", "MAX_POOL_2D", "L2_POOL_2D"), 10),
+    **dict.fromkeys(("SOFTMAX", "LOG_SOFTMAX", "L2_NORMALIZATION", "HARD_SWISH"), 5),
+    **dict.fromkeys(("FULLY_CONNECTED", "BATCH_MATMUL"), 3),
+    **dict.fromkeys(("LSTM", "UNIDIRECTIONAL_SEQUENCE_LSTM", "BIDIRECTIONAL_SEQUENCE_LSTM"), 15),
+    **dict.fromkeys(("RNN", "UNIDIRECTIONAL_SEQUENCE_RNN", "SVDF"), 4),
+    "BIDIRECTIONAL_SEQUENCE_RNN": 8,
+}
+
+
 _FAMILIES: dict[str, Callable[[NodeSpec], int]] = {
     "CONV_2D": _conv,
     "DEPTHWISE_CONV_2D": _depthwise,
@@ -132,6 +165,9 @@ _FAMILIES: dict[str, Callable[[NodeSpec], int]] = {
 }
 
 
+_MOVES = frozenset(op for op, family in _FAMILIES.items() if family is _move)
+
+
 @dataclass(frozen=True)
 class CostProfile:
     """How fast something runs. Times in seconds, rates in 1/s."""
@@ -143,13 +179,15 @@ class CostProfile:
     per_partition: float = 0.0  # to start one and to wait for it
     per_transfer: float = 0.0  # of one tensor to or from the host
     transfer_bytes: float = float("inf")
+    per_call: float = 0.0  # of numpy
     # operations per second of operators that run at another rate than the rest
     by_op: Mapping[str, float] = field(default_factory=dict)
 
     def seconds(self, op: str, cost: Cost) -> float:
         """A node's: bound by its arithmetic or by its memory traffic."""
         rate = self.by_op.get(op, self.operations)
-        return self.per_node + max(cost.operations / rate, cost.bytes / self.bytes)
+        calls = self.per_node + self.per_call * cost.calls
+        return calls + max(cost.operations / rate, cost.bytes / self.bytes)
 
     def transfer(self, tensors: Sequence[TensorSpec]) -> float:
         return sum(self.per_transfer + nbytes(t) / self.transfer_bytes for t in tensors)

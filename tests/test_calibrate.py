@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,9 @@ from litedelegate.delegates.gpu.cache import ProgramCache
 from litedelegate.delegates.gpu.calibrate import VARIABLE, choose, profiles
 from litedelegate.delegates.gpu.delegate import GpuDelegate
 from litedelegate.delegates.opencl import OpenCLDelegate
-from litedelegate.runtime.cost import NUMPY, OPENCL_CPU, PROFILES
+from litedelegate.kernels.api import NodeSpec, Quantization, TensorSpec
+from litedelegate.kernels.types import DType
+from litedelegate.runtime.cost import NUMPY, OPENCL_CPU, PROFILES, estimate
 
 
 @pytest.fixture(params=list(NAMES))
@@ -49,7 +52,7 @@ def test_measured_once_and_kept(
         # within what any machine of these years does
         assert 1e7 < profile.operations < 1e16
         assert 1e8 < profile.bytes < 1e15
-        assert 1e-9 < profile.per_node < 1e-2
+        assert 1e-9 < profile.per_node + profile.per_call < 1e-2
         assert profile.by_op["DEPTHWISE_CONV_2D"] > 1e6
     monkeypatch.setattr(calibrate, "_measure", lambda *a: pytest.fail("measured again"))
     assert profiles(found, ProgramCache(tmp_path), make) == (own, numpys)
@@ -107,3 +110,20 @@ def test_named_profiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     # nowhere to keep them: each process would measure
     monkeypatch.setenv("LITEDELEGATE_CACHE", "")
     assert choose("calibrated", found, ProgramCache(), lambda: pytest.fail("")) == (None, NUMPY)
+
+
+def test_calls_of_numpy() -> None:
+    """Integers are requantised, recurrent ops go step by step, moves are one or two calls."""
+
+    def calls(op: str, x: TensorSpec, **options: Any) -> int:
+        y = TensorSpec(x.shape, x.dtype, x.quant)
+        return estimate(NodeSpec(op, [x, None, None], [y], SimpleNamespace(**options))).calls
+
+    plain = TensorSpec((1, 6, 4), DType.FLOAT32)
+    scaled = TensorSpec((1, 6, 4), DType.INT8, Quantization(np.float32([0.5]), np.int64([0])))
+    assert calls("ADD", plain) == 2
+    assert calls("ADD", scaled) == 3 * calls("ADD", plain)
+    assert calls("RESHAPE", scaled) == calls("RESHAPE", plain)
+    once = calls("UNIDIRECTIONAL_SEQUENCE_LSTM", TensorSpec((6, 4), DType.FLOAT32))
+    assert calls("UNIDIRECTIONAL_SEQUENCE_LSTM", plain, time_major=False) == 6 * once
+    assert calls("UNIDIRECTIONAL_SEQUENCE_LSTM", plain, time_major=True) == once

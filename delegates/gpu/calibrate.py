@@ -26,7 +26,7 @@ from .cache import ProgramCache
 from .device import Device
 
 VARIABLE = "LITEDELEGATE_COSTS"
-FORMAT = "1"  # of what is kept: another one is measured anew
+FORMAT = "2"  # of what is kept: another one is measured anew
 _SECONDS = 0.03  # for each model
 _CHAIN = 16
 _COPIED = 1 << 22  # bytes
@@ -108,9 +108,11 @@ def _numpy_identity() -> list[str]:
 
 def _measure(name: str, make: Callable[[], Delegate] | None, device: Device | None) -> CostProfile:
     seconds = partial(_seconds, [] if make is None else [make()])
-    one, many = seconds(_chain(1)), seconds(_chain(_CHAIN + 1))
-    per_node = max(many - one, 1e-7) / _CHAIN
-    beside = one if device is None else max(one - _seconds([], _chain(1)), 0.0)
+    # additions, of which numpy makes one call each, and which a device would join
+    chain = _products if make is not None else _additions
+    one, many = seconds(chain(1)), seconds(chain(_CHAIN + 1))
+    each = max(many - one, 1e-7) / _CHAIN
+    beside = one if device is None else max(one - _seconds([], chain(1)), 0.0)
 
     def rate(model: bytes, operations: float) -> float:
         return operations / max(seconds(model) - one, 1e-6)
@@ -122,7 +124,8 @@ def _measure(name: str, make: Callable[[], Delegate] | None, device: Device | No
         name,
         operations=rate(_convolution(), 2 * 28 * 28 * 64 * 64 * 9),
         bytes=rate(_negative(), 2 * 4 * (1 << 20)),
-        per_node=per_node,
+        per_node=each if make is not None else 0.0,
+        per_call=0.0 if make is not None else each,
         per_partition=beside,
         per_transfer=transfer,
         transfer_bytes=copied,
@@ -179,7 +182,19 @@ def _model(build: Callable[[GraphBuilder], Any]) -> bytes:
     return builder.build()
 
 
-def _chain(count: int) -> bytes:
+def _additions(count: int) -> bytes:
+    def build(g: GraphBuilder) -> Any:
+        x = g.input("x", (1, 4))
+        c = g.constant("c", np.ones((1, 4), np.float32))
+        for i in range(count):
+            out = (f"t{i}", (1, 4), "float32")
+            x = g.op("ADD", [x, c], out, fused_activation_function="NONE")
+        return x
+
+    return _model(build)
+
+
+def _products(count: int) -> bytes:
     """Products of next to nothing, which no fusion joins."""
 
     def build(g: GraphBuilder) -> Any:

@@ -125,11 +125,8 @@ def faster(commands: Commands, context: Any) -> bool:
     cl.enqueue_copy(queue, counts, buffer)
     if (counts != _LAUNCHES).any():
         return False
-    times: list[list[float]] = [[], []]
-    for _ in range(5):
-        for found, each in zip(times, (one_by_one, recorded), strict=True):
-            found.append(_seconds(each, queue))
-    return min(times[1]) < 0.9 * min(times[0])
+    rounds = [(_seconds(one_by_one, queue), _seconds(recorded, queue)) for _ in range(5)]
+    return min(after for _, after in rounds) < 0.9 * min(before for before, _ in rounds)
 
 
 def _seconds(enqueue: Callable[[], None], queue: Any) -> float:
