@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ._hybrid import HybridWeights
-from ._lower import f32, refuse
+from ._lower import f32
 from ._lstm_float import Packed, pack
 from ._lstm_layout import Layout, Sizes
 from ._recurrent import Weights
@@ -19,6 +19,7 @@ from ._recurrent_lower import (
     dense,
     float_macros,
     group_of,
+    hybrid_macros,
     local_floats,
     output_map,
     padded,
@@ -46,10 +47,8 @@ def add_layer(
     `x`: number of the input, steps, batch. `output`: its number, columns, first column.
     `auxiliary`: number of the input that has weights of its own.
     """
-    node, o = b.node, b.node.options
+    node = b.node
     w = pack(constants(node), at, s)
-    if isinstance(w.inputs, HybridWeights) and o.asymmetric_quantize_inputs:
-        refuse("OPTION", "asymmetric_quantize_inputs", "weights with symmetric inputs")
     source, steps, batch = x
     wide = s.gates * s.cells
     early = b.add_scratch((steps * batch, wide))
@@ -58,9 +57,11 @@ def add_layer(
         added.append(("n", np.ascontiguousarray(w.bias.reshape(-1))))
     if auxiliary is not None and w.auxiliary is not None:
         more = b.add_scratch((steps * batch, wide))
-        b.steps.append(dense(capability, auxiliary, steps * batch, w.auxiliary, b.write(more)))
+        b.steps.append(
+            dense(capability, auxiliary, steps * batch, w.auxiliary, b.write(more), node=node)
+        )
         added.append((f"(r) * {wide} + n", b.read(more)))
-    b.steps.append(dense(capability, source, steps * batch, w.inputs, b.write(early), added))
+    b.steps.append(dense(capability, source, steps * batch, w.inputs, b.write(early), added, node))
     row = steps * s.outputs + s.cells
     result = b.add_scratch((batch, row))
     by_time = f"(t) * {batch} + (row)" if time_major else f"(row) * {steps} + (t)"
@@ -163,7 +164,9 @@ def _steps(
             reads.append(w.projection_bias)
     defines["LONGEST"] = longest
     local_floats(capability, longest, s.outputs, 2 * n, max(n, s.outputs) if hybrid else 0)
-    grid, uses = (counts[1] * group,), ("fixed", "recurrent")
+    rows, uses = hybrid_macros(b.node, capability, hybrid)
+    grid = (counts[1] * group,)
+    defines |= rows
     return Kernel("lstm", tuple(reads), grid, defines, uses, output, (group,))
 
 

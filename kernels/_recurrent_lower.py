@@ -139,6 +139,20 @@ def padded(units: int, macros: Mapping[str, object]) -> int:
     return -(-units // block) * block
 
 
+def hybrid_macros(
+    node: NodeSpec, capability: Capability, hybrid: bool
+) -> tuple[dict[str, object], Uses]:
+    """HYBRID_ROW, for the way in which the node's options quantise rows, and what kernels use."""
+    if not hybrid or not node.options.asymmetric_quantize_inputs:
+        return {"HYBRID_ROW": "SYMMETRIC_ROW"}, ("fixed", "recurrent")
+    if not capability.fp64:
+        refuse("DEVICE", f"asymmetric_quantize_inputs on {capability.name}", "float64")
+    return {"HYBRID_ROW": "ASYMMETRIC_ROW"}, ("fixed", "hybrid", "recurrent")
+
+
+Uses = tuple[str, ...]
+
+
 def dense(
     capability: Capability,
     x: int,
@@ -146,10 +160,12 @@ def dense(
     weights: Weights,
     output: int,
     added: Sequence[tuple[str, int | Array]] = (),
+    node: NodeSpec | None = None,
 ) -> Kernel:
     """Float rows [rows, depth] times weights, and the sum of what is `added`.
 
-    `added`: index text, of row `r` and unit `n`, and the operand.
+    `added`: index text, of row `r` and unit `n`, and the operand. `node`: whose options say how
+    rows are quantised for integer weights.
     """
     hybrid = isinstance(weights, HybridWeights)
     matrix = weights.matrix.T if isinstance(weights, HybridWeights) else weights
@@ -157,7 +173,11 @@ def dense(
     macros = vector_macros(capability, "f32", "f32", units)
     reads: list[int | Array] = [x, blocked(matrix, macros, np.float32)]
     finish = "(v)"
+    more: dict[str, object] = {}
+    uses: Uses = ("fixed",)
     if isinstance(weights, HybridWeights):
+        assert node is not None
+        more, uses = hybrid_macros(node, capability, True)
         single = weights.scale.size == 1
         finish = f"(v) * scale * LOAD2({0 if single else 'n'})"
         reads.append(weights.scale)
@@ -167,6 +187,7 @@ def dense(
     each = share_for(capability, rows, 1)
     defines = {
         **macros,
+        **more,
         "EACH": each,
         "ROWS": rows,
         "DEPTH": depth,
@@ -176,7 +197,7 @@ def dense(
     }
     block = int(str(macros["VW"])) * int(str(macros["NV"]))
     grid = (-(-units // block), -(-rows // each))
-    return Kernel("dense", tuple(reads), grid, defines, ("fixed",), output)
+    return Kernel("dense", tuple(reads), grid, defines, uses, output)
 
 
 def dense_integers(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ._hybrid import HybridWeights
-from ._lower import refuse, values
+from ._lower import values
 from ._quant import quantize_multiplier
 from ._recurrent import Weights, stored
 from ._recurrent_lower import (
@@ -17,6 +17,7 @@ from ._recurrent_lower import (
     dense,
     dense_integers,
     group_of,
+    hybrid_macros,
     local_floats,
     output_map,
     padded,
@@ -33,8 +34,6 @@ def weights_of(node: NodeSpec, i: int) -> Weights:
     array = stored(constants(node), i)
     if array.dtype.kind == "f":
         return array
-    if node.options.asymmetric_quantize_inputs:
-        refuse("OPTION", "asymmetric_quantize_inputs", "weights with symmetric inputs")
     return HybridWeights(array, node.input(i).scale)
 
 
@@ -63,10 +62,12 @@ def add_layer(
     if auxiliary is not None:
         more = b.add_scratch((steps * batch, units))
         other = weights_of(node, auxiliary[1])
-        b.steps.append(dense(capability, auxiliary[0], steps * batch, other, b.write(more)))
+        b.steps.append(
+            dense(capability, auxiliary[0], steps * batch, other, b.write(more), node=node)
+        )
         added.append((f"(r) * {units} + n", b.read(more)))
     early = b.add_scratch((steps * batch, units))
-    b.steps.append(dense(capability, source, steps * batch, weights, b.write(early), added))
+    b.steps.append(dense(capability, source, steps * batch, weights, b.write(early), added, node))
     macros = vector_macros(capability, "f32", "f32", units)
     group = group_of(capability, units)
     hybrid = isinstance(recurrent, HybridWeights)
@@ -90,7 +91,9 @@ def add_layer(
         reads.append(np.broadcast_to(recurrent.scale, units).copy())
     local_floats(capability, units, padded(units, macros), units if hybrid else 0)
     result = b.add_scratch((batch, steps * units))
-    grid, uses = (batch * group,), ("fixed", "recurrent")
+    rows, uses = hybrid_macros(node, capability, hybrid)
+    defines |= rows
+    grid = (batch * group,)
     out = b.write(result)
     b.steps.append(Kernel("rnn", tuple(reads), grid, defines, uses, out, (group,)))
     shape, read = series(b.read(result), batch, steps, units, steps * units, time_major)
@@ -123,7 +126,7 @@ def lower_svdf(node: NodeSpec, capability: Capability) -> Lowered:
             dense_integers(capability, 0, batch, weights, x.zero_point, finish, b.write(seen))
         )
     else:
-        b.steps.append(dense(capability, 0, batch, weights_of(node, 1), b.write(seen)))
+        b.steps.append(dense(capability, 0, batch, weights_of(node, 1), b.write(seen), node=node))
     row = (filters * memory, memory, 1)
     older = Read(4, strides=row, offset=1)
     b.steps += [

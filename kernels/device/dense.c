@@ -1,6 +1,7 @@
 /* Rows times weights, EACH rows for a work-item in turn; see recurrent.c for the weights.
-   FINISH(r, n, sum) makes the result. HYBRID: a row becomes integers of 8 bits first, and scale
-   is what one of them stands for. */
+   FINISH(r, n, sum) makes the result. HYBRID: a row becomes integers of 8 bits first (by HYBRID_ROW),
+   and scale is what one of them stands for. */
+#define ELEMENT(k) LOAD0(r * DEPTH + (k))
 KERNEL void KERNEL_NAME(PARAMETERS)
 {
     const i32 n0 = GID0 * (NV * VW);
@@ -11,16 +12,13 @@ KERNEL void KERNEL_NAME(PARAMETERS)
             sums[v] = SPLAT(0);
         CONST_ARG WT* weights = IN1 + n0 * DEPTH;
 #if HYBRID
-        f32 top = 1e-36f;
-        for (i32 k = 0; k < DEPTH; k++)
-            top = F_MAX(top, F_ABS(LOAD0(r * DEPTH + k)));
-        const f32 scale = top / 127.0f, inverse = 127.0f / top;
+        HYBRID_ROW(ELEMENT, DEPTH, scale, inverse, zero)
 #endif
         for (i32 k = 0; k < DEPTH; k++) {
 #if HYBRID
-            const SUMS x = SPLAT(round_away(LOAD0(r * DEPTH + k) * inverse));
+            const SUMS x = SPLAT(hybrid_value(ELEMENT(k), inverse, zero));
 #else
-            const SUMS x = SPLAT(LOAD0(r * DEPTH + k));
+            const SUMS x = SPLAT(ELEMENT(k));
 #endif
             for (i32 v = 0; v < NV; v++)
                 sums[v] = MAD(x, WEIGHTS(weights + v * VW), sums[v]);
@@ -33,3 +31,4 @@ KERNEL void KERNEL_NAME(PARAMETERS)
             STORE(r * UNITS + n0 + j, FINISH(r, n0 + j, spilled[j]));
     }
 }
+#undef ELEMENT

@@ -7,10 +7,11 @@
 #define ROW (STEPS * OUTPUTS + N)
 #if HYBRID
 /* x as integers of 8 bits in `whole` */
-#define QUANTIZED(x, count, scale) \
-    TOP(top_, x, count) \
-    const f32 scale = top_ / 127.0f, inverse_ = 127.0f / top_; \
-    EACH_OF(u, count) whole[u] = round_away((x)[u] * inverse_); \
+#define H_AT(k) h[k]
+#define M_AT(k) m[k]
+#define QUANTIZED(X, count, scale) \
+    HYBRID_ROW(X, count, scale, inverse_, zero_) \
+    EACH_OF(u, count) whole[u] = (f32)hybrid_value(X(u), inverse_, zero_); \
     SYNC
 #endif
 #define NORMALIZED(gate) { \
@@ -43,7 +44,7 @@ KERNEL void KERNEL_NAME(PARAMETERS)
         EACH_OF(u, GATES * N) z[u] = h[u % N] * RECURRENT[u] + early[u];
 #elif HYBRID
         {
-            QUANTIZED(h, OUTPUTS, scale)
+            QUANTIZED(H_AT, OUTPUTS, scale)
             PRODUCT(z, whole, OUTPUTS, RECURRENT, WIDE)
             SYNC
             EACH_OF(u, GATES * N) z[u] = z[u] * scale * RECURRENT_SCALE[u] + early[u];
@@ -86,7 +87,7 @@ KERNEL void KERNEL_NAME(PARAMETERS)
 #if PROJECTED
 #if HYBRID
         {
-            QUANTIZED(m, N, scale)
+            QUANTIZED(M_AT, N, scale)
             PRODUCT(z, whole, N, PROJECTION, PROJECTION_WIDE)
             SYNC
             EACH_OF(u, OUTPUTS) z[u] = z[u] * scale * PROJECTION_SCALE[u];
@@ -111,4 +112,6 @@ KERNEL void KERNEL_NAME(PARAMETERS)
 #undef Z
 #undef ROW
 #undef QUANTIZED
+#undef H_AT
+#undef M_AT
 #undef NORMALIZED

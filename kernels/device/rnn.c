@@ -1,5 +1,7 @@
 /* All steps of a simple recurrent layer, a work-group for each row of the batch: h = the activation
    of EARLY, what the input adds, and the recurrent product. */
+#define H_AT(k) h[k]
+
 KERNEL void KERNEL_NAME(PARAMETERS)
 {
     WORK f32 h[UNITS], z[WIDE];
@@ -13,13 +15,12 @@ KERNEL void KERNEL_NAME(PARAMETERS)
         const i32 t = BACKWARD ? STEPS - 1 - step : step;
         CONST_ARG f32* early = EARLY + (EARLY_ROW(t, row)) * UNITS;
 #if HYBRID
-        TOP(top, h, UNITS)
-        const f32 inverse = 127.0f / top;
-        EACH_OF(u, UNITS) whole[u] = round_away(h[u] * inverse);
+        HYBRID_ROW(H_AT, UNITS, scale, inverse, zero)
+        EACH_OF(u, UNITS) whole[u] = (f32)hybrid_value(h[u], inverse, zero);
         SYNC
         PRODUCT(z, whole, UNITS, RECURRENT, WIDE)
         SYNC
-        EACH_OF(u, UNITS) z[u] *= top / 127.0f * RECURRENT_SCALE[u];
+        EACH_OF(u, UNITS) z[u] *= scale * RECURRENT_SCALE[u];
 #else
         PRODUCT(z, h, UNITS, RECURRENT, WIDE)
 #endif
@@ -31,3 +32,4 @@ KERNEL void KERNEL_NAME(PARAMETERS)
         SYNC
     }
 }
+#undef H_AT
