@@ -14,7 +14,7 @@ from ...kernels.api import OpError, Shape, Tensor
 from ...kernels.types import Array, DType, pack_bits
 from ..encoding import decode_strings, encode_strings
 from ..flatbuffer import InvalidModelError
-from ..tensor import LiveTensor
+from ..tensor import MMAP, LiveTensor
 from . import memory
 from .numbers import ALLOCATIONS, DYNAMIC_KIND, NO_HANDLE, TYPE_NUMBERS, dtype_of_number
 from .structs import (
@@ -174,7 +174,9 @@ class Picture:
                 s.dims_signature = memory.int_array(t.shape_signature)
             s.sparsity = _sparsity(t.sparsity)
         if index not in self._owned:
-            s.allocation_type = ALLOCATIONS[t.allocation]
+            # what was computed at allocation is a constant like others: delegates ask for this kind
+            kind = t.allocation if t.const is None else MMAP
+            s.allocation_type = ALLOCATIONS[kind]
         self.set_shape(index, t.shape)
 
     def text(self, text: str) -> int:
