@@ -9,6 +9,7 @@ import json
 import os
 import re
 import ssl
+import stat
 import time
 import urllib.error
 import urllib.parse
@@ -60,6 +61,8 @@ def fetch(
         raise BundleError("sha256 takes 64 hexadecimal digits")
     check_url(url, allow_http)
     path = Path(path)
+    if not path.name or "\0" in str(path) or path.is_dir():
+        raise BundleError(f"{str(path)!r:.120} is no name for a file to download to")
     download = _Download(url, path, allow_http, timeout, max_bytes, progress)
     for attempt in range(max(1, tries)):
         try:
@@ -67,9 +70,10 @@ def fetch(
             break
         except (OSError, http.client.HTTPException, BundleTruncated) as error:
             if _is_final(error) or attempt + 1 >= tries:
+                kept = f". What arrived is kept in {download.part}" if download.started else ""
                 raise BundleError(
-                    f"{shown(url)} was not downloaded, in {attempt + 1} of {tries} tries: "
-                    f"{_reason(error)}. What arrived is kept in {download.part}"
+                    f"{shown(url)} was not downloaded, in {attempt + 1} of {max(1, tries)} tries: "
+                    f"{_reason(error)}{kept}"
                 ) from error
             time.sleep(pause * 2**attempt)
     try:
@@ -93,7 +97,16 @@ def fetch(
 
 def check_url(url: str, allow_http: bool) -> None:
     """BundleError unless it is HTTPS, HTTP to this machine, or HTTP that is allowed."""
-    parts = urllib.parse.urlsplit(url)
+    if not all("!" <= c <= "~" for c in url):
+        raise BundleError(
+            "an address takes ASCII without spaces: percent-encode other characters, and write "
+            "names of hosts as xn--…"
+        )
+    try:
+        parts = urllib.parse.urlsplit(url)
+        _ = parts.port  # ValueError where it is none
+    except ValueError as error:
+        raise BundleError(f"this is no http(s) address: {error}") from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise BundleError(f"{shown(url)} is no http(s) address")
     if parts.scheme == "http" and not allow_http and not _is_loopback(parts.hostname):
@@ -173,6 +186,10 @@ class _Download:
                 self.discard()
                 raise BundleTruncated("the server has another file now") from error
             raise
+        except BundleError:
+            raise
+        except ValueError as error:  # of a redirection
+            raise BundleError(f"{shown(self.url)} leads to what is no address: {error}") from None
         with response:
             start, total = self._place(response, have)
             if total is not None and total > self.max_bytes:
@@ -191,19 +208,22 @@ class _Download:
             raise BundleError(f"{shown(self.url)} comes encoded, which was not asked for")
         if response.status == 206:
             text = response.headers.get("Content-Range", "")
-            found = re.fullmatch(r"bytes (\d+)-(\d+)/(\d+|\*)", text)
-            if not have or found is None or int(found[1]) != have:
+            found = re.fullmatch(r"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]{1,18}|\*)", text)
+            wrong = found is not None and found[3] != "*" and int(found[3]) <= have
+            if not have or found is None or int(found[1]) != have or wrong:
                 self.discard()
                 raise BundleTruncated("the server sent another piece than was asked for")
             return have, None if found[3] == "*" else int(found[3])
         if response.status != 200:
             raise BundleError(f"{shown(self.url)}: the server answered {response.status}")
-        length = response.headers.get("Content-Length")
-        return 0, int(length) if length is not None and length.isdecimal() else None
+        length = response.headers.get("Content-Length", "")
+        return 0, int(length) if re.fullmatch("[0-9]{1,18}", length) else None
 
     def _receive(self, response: Any, start: int, total: int | None) -> int:
         have = start
-        with self.part.open("r+b" if start else "wb") as file:
+        if not start:  # a new file: never through a link that somebody put there
+            self.part.unlink(missing_ok=True)
+        with self.part.open("r+b" if start else "xb") as file:
             file.seek(start)
             while block := response.read(BLOCK):
                 have += len(block)
@@ -218,8 +238,10 @@ class _Download:
         """Bytes that are there, and what the server said to know the file by; 0 without that."""
         try:
             note = json.loads(self.note.read_bytes())
-            if note["url"] == self.known_as and isinstance(note["validator"], str):
-                return self.part.stat().st_size, note["validator"]
+            known = note["url"] == self.known_as and isinstance(note["validator"], str)
+            standing = self.part.lstat()
+            if known and stat.S_ISREG(standing.st_mode):
+                return standing.st_size, note["validator"]
         except (OSError, ValueError, KeyError, TypeError):
             return 0, ""  # nothing of use: begin anew
         return 0, ""
@@ -233,15 +255,22 @@ class _Download:
             text = json.dumps({"url": self.known_as, "validator": validator})
             self.note.write_text(text, encoding="utf-8")
 
+    @property
+    def started(self) -> bool:
+        return os.path.isfile(self.part)
+
     def discard(self) -> None:
         self.part.unlink(missing_ok=True)
         self.note.unlink(missing_ok=True)
 
     def finish(self) -> None:
-        with self.part.open("rb+") as file:
-            os.fsync(file.fileno())
-        os.replace(self.part, self.path)
-        self.note.unlink(missing_ok=True)
+        try:
+            with self.part.open("rb+") as file:
+                os.fsync(file.fileno())
+            os.replace(self.part, self.path)
+            self.note.unlink(missing_ok=True)
+        except OSError as error:
+            raise BundleError(f"{self.path} is not written: {error}") from None
 
 
 def _check_sha256(path: Path, wanted: str) -> None:
@@ -267,6 +296,10 @@ def _is_final(error: Exception) -> bool:
 
 
 def _reason(error: Exception) -> str:
+    """In one line, whatever a server put into it."""
     if isinstance(error, urllib.error.HTTPError):
-        return f"the server answered {error.code} {error.reason}"
-    return str(getattr(error, "reason", "") or error) or type(error).__name__
+        text = f"the server answered {error.code} {error.reason}"
+    else:
+        text = str(getattr(error, "reason", "") or error) or type(error).__name__
+    line = " ".join(text.split())
+    return "".join(c if c.isprintable() else "?" for c in line[:300])

@@ -26,6 +26,7 @@ class Server(ThreadingHTTPServer):
         self.redirect: str | None = None
         self.encoded = False
         self.asked: list[str | None] = []
+        self.raw: list[bytes] = []  # whole answers, for as many requests
 
     @property
     def url(self) -> str:
@@ -39,6 +40,10 @@ class Handler(BaseHTTPRequestHandler):
         server = self.server
         wanted = self.headers.get("Range")
         server.asked.append(wanted)
+        if server.raw:
+            self.wfile.write(server.raw.pop(0))
+            self.close_connection = True
+            return
         if server.redirect is not None:
             self.send_response(302)
             self.send_header("Location", server.redirect)

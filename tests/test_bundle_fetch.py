@@ -192,3 +192,89 @@ def test_plain_http_goes_no_further_than_this_machine(
     with pytest.raises(BundleError, match="nothing says what the right bundle is"):
         fetch(server.url, tmp_path / "b.ldb")
     assert shown("https://user:pass@a.org/b?token=t#f") == "https://a.org/b"
+
+
+def answer(status: str, body: bytes = b"", **headers: str) -> bytes:
+    named = [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+    head = "\r\n".join([f"HTTP/1.1 {status}", "Connection: close", *named])
+    return head.encode("latin-1") + b"\r\n\r\n" + body
+
+
+@pytest.mark.parametrize("piece", ["{0}-9/5", "{0}-9/{0}", "{0}-9/" + "9" * 5000, "3-9/10", "x"])
+def test_a_server_that_lies_about_a_piece(
+    server: Server, keys: Keys, packed: bytes, tmp_path: Path, piece: str
+) -> None:
+    server.content, server.breaks = packed, [100_000]
+    with pytest.raises(BundleError):
+        get(server, tmp_path / "b.ldb", keys, tries=1)
+    server.raw = [answer("206 Part", packed[9:], Content_Range=f"bytes {piece.format(100_000)}")]
+    assert get(server, tmp_path / "b.ldb", keys, tries=2).read_bytes() == packed
+    assert server.asked == [None, "bytes=100000-", None]
+
+
+def test_a_server_that_lies_about_the_length(
+    server: Server, keys: Keys, packed: bytes, tmp_path: Path
+) -> None:
+    path = tmp_path / "b.ldb"
+    for length in ("9" * 5000, "-1", "many"):  # as if it had said none
+        server.raw = [answer("200 OK", packed, Content_Length=length)]
+        assert get(server, path, keys, tries=1).read_bytes() == packed
+    server.raw = [answer("200 OK", packed, Content_Length=str(1 << 50))]
+    with pytest.raises(BundleTooLarge):
+        get(server, path, keys, tries=1)
+    assert leftovers(tmp_path) == ["b.ldb"]
+
+
+@pytest.mark.parametrize(
+    "to", ["http://[::1", "http://127.0.0.1:99999/", "http://127.0.0.1:x/", "/\xfc\xfc", ""]
+)
+def test_redirections_to_nowhere(server: Server, keys: Keys, tmp_path: Path, to: str) -> None:
+    server.raw = [answer("302 Found", Location=to)] * 20
+    with pytest.raises(BundleError) as got:
+        get(server, tmp_path / "b.ldb", keys, tries=1)
+    assert "is kept in" not in str(got.value)
+
+
+def test_what_a_server_says_stays_in_its_line(server: Server, keys: Keys, tmp_path: Path) -> None:
+    server.raw = [answer("404 \x1b[2J" + "x" * 5000)]
+    with pytest.raises(BundleError, match=r"answered 404 \?\[2Jxxx") as got:
+        get(server, tmp_path / "b.ldb", keys)
+    assert str(got.value).isprintable() and len(str(got.value)) < 600
+
+
+@pytest.mark.parametrize("rest", ["a b", "\n", "\u00fc", "\0"])
+def test_addresses_that_need_encoding(
+    server: Server, keys: Keys, tmp_path: Path, rest: str
+) -> None:
+    with pytest.raises(BundleError, match="percent-encode"):
+        fetch(server.url + rest, tmp_path / "b.ldb", trusted=[keys.signer.public()])
+    assert server.asked == []
+
+
+def test_paths_that_cannot_be_written(
+    server: Server, keys: Keys, packed: bytes, tmp_path: Path
+) -> None:
+    server.content = packed
+    (tmp_path / "folder").mkdir()
+    for path in (tmp_path / "folder", Path(), tmp_path / "a\0b"):
+        with pytest.raises(BundleError, match="no name for a file to download to"):
+            get(server, path, keys)
+    for path in (tmp_path / "none" / "b.ldb", tmp_path / ("x" * 253)):
+        with pytest.raises(BundleError, match=r"in 1 of 5 tries: \[Errno"):
+            get(server, path, keys)
+    assert leftovers(tmp_path) == ["folder"]
+
+
+def test_links_in_its_way_are_replaced_not_followed(
+    server: Server, keys: Keys, packed: bytes, tmp_path: Path
+) -> None:
+    path, other = tmp_path / "b.ldb", tmp_path / "precious"
+    server.content, server.breaks = packed, [100_000]
+    with pytest.raises(BundleError):
+        get(server, path, keys, tries=1)
+    (tmp_path / "b.ldb.part").rename(other)  # what arrived, so that there is something to go on
+    (tmp_path / "b.ldb.part").symlink_to(other)
+    had = other.read_bytes()
+    assert get(server, path, keys).read_bytes() == packed
+    assert server.asked == [None, None]
+    assert other.read_bytes() == had and not path.is_symlink()
