@@ -306,8 +306,25 @@ def _lower_bilinear(node: NodeSpec, capability: Capability) -> Lowered:
     stored = np.float32 if acc == "f32" else np.int32
     weights = [np.concatenate(t.weights).astype(stored) for t in (rows, columns)]
     places = [np.concatenate([t.low, t.high]).astype(np.int32) for t in (rows, columns)]
-    uses = ("resize_exact",) if x.dtype is DType.UINT8 else ("fixed",) if fixed else ()
-    defines = {"BILINEAR": 1, "ACC": acc, "BLEND(a, b, c, d)": f"({across})"}
+    uses: tuple[str, ...] = ("fixed",) if fixed else ()
+    if x.dtype is DType.UINT8:
+        uses = ("resize_exact",)
+    elif x.dtype is DType.INT8 and capability.kind == "cpu":
+        uses = ("fixed", "int8_cpu")
+    defines = {
+        "BILINEAR": 1,
+        "ACC": acc,
+        "BLEND(a, b, c, d)": f"({across})",
+        "BLEND_VECTOR(a, b, c, d)": f"({across})",
+        "TAKE(p)": "VLOAD(VW, p)",
+    }
+    if x.dtype is DType.UINT8:
+        defines["BLEND_VECTOR(a, b, c, d)"] = f"({across.replace('blend_bytes', 'blend_bytes_16')})"
+        defines["TAKE(p)"] = "VCONVERT(f32, 16, VLOAD(16, p))"
+    elif x.dtype is DType.INT8:
+        text = across.replace("round_shifted", "round_shifted_16")
+        defines["BLEND_VECTOR(a, b, c, d)"] = f"({text})"
+        defines["TAKE(p)"] = "VCONVERT(i32, 16, VLOAD(16, p))"
     reads = [*places, *weights]
     return _resized(node, capability, reads, defines, uses)
 
@@ -321,10 +338,14 @@ def _resized(
 ) -> Lowered:
     (_, h, w, c), (n, oh, ow, _) = node.input(0).shape, node.outputs[0].shape
     pixels = ow if capability.kind == "cpu" else 1
-    floats = {t.dtype for t in (node.input(0), node.outputs[0])} == {DType.FLOAT32}
-    lanes = next((v for v in (16, 8, 4) if c % v == 0), 1)
+    dtypes = {t.dtype for t in (node.input(0), node.outputs[0])}
+    lanes = 1
+    if dtypes == {DType.FLOAT32}:
+        lanes = next((v for v in (16, 8, 4) if c % v == 0), 1)
+    elif dtypes in ({DType.INT8}, {DType.UINT8}) and c >= 16:
+        lanes = 16
     sizes = {"H": h, "W": w, "C": c, "OH": oh, "OW": ow, "M": n * oh * ow, "PIXELS": pixels}
-    sizes["VW"] = lanes if floats and capability.kind == "cpu" else 1
+    sizes["VW"] = lanes if capability.kind == "cpu" else 1
     grid = (-(-n * oh * ow // pixels),)
     return Lowered([Kernel("resize", (0, *reads), grid, {**sizes, **defines}, uses=uses)])
 

@@ -123,3 +123,36 @@ def test_sizes(backend: str, size: int) -> None:
     y = graph.given(_B.reshape(-1)[-size:].copy(), (0.04, 0))
     total = graph.op("ADD", [graph.op("LOGISTIC", [x], (1 / 256, -128)), y], (0.03, -100))
     graph.check([x, y], [total])
+
+
+@pytest.mark.parametrize("half", [False, True])
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8])
+@pytest.mark.parametrize("backend", NAMES)
+def test_resizing_of_channels(backend: str, dtype: DType, half: bool) -> None:
+    """About the width of vectors, to sizes that put weights at all kinds of places."""
+    registration = find_builtin("RESIZE_BILINEAR")
+    assert registration is not None
+    assert registration.lower is not None
+    target, rng = device(backend), np.random.default_rng(7)
+    low, high = dtype.range()
+    items, inputs, outputs = [], {}, {}
+    for number, channels in enumerate((15, 16, 21, 32)):
+        x = rng.integers(low, high + 1, (2, 7, 5, channels)).astype(dtype.numpy)
+        quant = Quantization(np.array([0.1], np.float32), np.array([3]))
+        size = np.array([12, 17], np.int32)
+        specs = [
+            TensorSpec(x.shape, dtype, quant, None, "x"),
+            TensorSpec((2,), DType.INT32, None, size, "size"),
+        ]
+        out = TensorSpec((2, 12, 17, channels), dtype, quant, None, "y")
+        options = Options(align_corners=False, half_pixel_centers=half)
+        node = NodeSpec("RESIZE_BILINEAR", specs, [out], options)
+        first = 10 * number
+        lowered = registration.lower(node, target.capability)
+        items.append(Item(node, [first, first + 1], [first + 2], lowered))
+        inputs[first] = x
+        (outputs[first + 2],) = Prepared(registration, node, [x, size]).run()
+    got = {i: np.full_like(v, 77) for i, v in outputs.items()}
+    Plan(target, items, list(inputs), list(outputs)).run(inputs, got)
+    for i, array in got.items():
+        np.testing.assert_array_equal(array, outputs[i])

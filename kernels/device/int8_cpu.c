@@ -90,3 +90,9 @@ DEVICE VEC(i32, 16) means_16(VEC(i32, 16) sums, i32 count, f32 inverse)
     const VEC(i32, 16) means = VCONVERT(i32, 16, v * VSPLAT(f32, 16, inverse));
     return sums < 0 ? -means : means;
 }
+
+/* v / 2^20, halves away from zero */
+DEVICE VEC(i32, 16) round_shifted_16(VEC(i32, 16) v)
+{
+    return (v + (v >> 31) + (1 << 19)) >> 20;
+}

@@ -1,7 +1,7 @@
 /* Resizing: PIXELS outputs in turn, all C channels. IN1, IN2: the two rows and the two columns of
    each output row and column; IN3, IN4: their weights. BLEND(a, b, c, d) makes the result of the
    values at (first row, first column), (second, first), (first, second), (second, second). VW:
-   channels taken at once, on CPUs and of float32. */
+   channels taken at once, on CPUs, of vectors that TAKE loads; the last are moved back to the end. */
 KERNEL void KERNEL_NAME(PARAMETERS)
 {
     const i32 begin = GID0 * PIXELS, end = begin + PIXELS < M ? begin + PIXELS : M;
@@ -14,10 +14,12 @@ KERNEL void KERNEL_NAME(PARAMETERS)
         const ACC near = IN4[column], far = IN4[OW + column];
         i32 c = 0;
 #if VW > 1 && defined(STORE_VECTOR)
-        for (; c < C; c += VW)
-            STORE_VECTOR(VW, m * C + c, BLEND(
-                VLOAD(VW, IN0 + above + left + c), VLOAD(VW, IN0 + below + left + c),
-                VLOAD(VW, IN0 + above + right + c), VLOAD(VW, IN0 + below + right + c)));
+        for (; c < C; c += VW) {
+            const i32 k = c + VW <= C ? c : C - VW;
+            STORE_VECTOR(VW, m * C + k, BLEND_VECTOR(
+                TAKE(IN0 + above + left + k), TAKE(IN0 + below + left + k),
+                TAKE(IN0 + above + right + k), TAKE(IN0 + below + right + k)));
+        }
 #endif
         for (; c < C; c++)
             STORE(m * C + c, BLEND(
