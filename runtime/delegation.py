@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING
@@ -199,6 +200,13 @@ class Delegation:
 
     # -- running
 
+    def _tell(self, text: str) -> None:
+        """The user, and a profile that is being taken."""
+        profiler = self._graph.profiler
+        if profiler is not None:
+            profiler.note(time.perf_counter_ns(), text)
+        self._graph.report(text)
+
     def _failed(self, delegate: Delegate, error: Exception) -> None:
         self._fault = delegate, error
 
@@ -307,7 +315,7 @@ class Delegation:
             self.differences += error.differences
             self._suspect = None
             self._forget()
-            self._graph.report(
+            self._tell(
                 f"{p.delegate}: a partition is built unfused, for its results differ from "
                 f"numpy's, and those of each node by itself do not. {error}"
             )
@@ -321,7 +329,7 @@ class Delegation:
         self.differences += error.differences
         self._suspect = None
         self._forget()
-        self._graph.report(
+        self._tell(
             f"the delegate {p.delegate} loses {len(texts)} node{'s' * (len(texts) != 1)}, for its "
             f"results differ from numpy's. {error}. The invoke is run again."
         )
@@ -338,7 +346,7 @@ class Delegation:
         self.handles.take_off(self._graph.subgraphs[0], delegate)
         self.delegates.remove(delegate)
         self._forget()
-        self._graph.report(
+        self._tell(
             f"the delegate {delegate.name} is taken off, {text}. The invoke is run again without."
         )
 

@@ -37,6 +37,10 @@ class Profiler(Protocol):
         """What a device did in a call of a partition that has just ended."""
         ...
 
+    def note(self, time: int, text: str) -> None:
+        """What happened in between: a delegate failed, and the invoke is run again."""
+        ...
+
 
 @dataclass(frozen=True)
 class Memory:

@@ -59,6 +59,7 @@ class Profile:
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self.records: list[Record] = []
+        self.notes: list[tuple[int, str]] = []  # when (ns), and what happened beside
         self.device = DeviceProfile()
         self._open: list[Record] = []  # finished calls that a control-flow node may yet enclose
 
@@ -87,6 +88,9 @@ class Profile:
         record = Record(subgraph, node, start, end, end - start - inner)
         self.records.append(record)
         self._open.append(record)
+
+    def note(self, time: int, text: str) -> None:
+        self.notes.append((time, text))
 
     @property
     def total(self) -> int:
@@ -124,7 +128,7 @@ class Profile:
         return sorted(found, key=lambda o: -o.own)
 
     def table(self, most: int = 10) -> str:
-        """Text: time by operator, then the slowest nodes, then what devices did."""
+        """Text: time by operator, the slowest nodes, what devices did, and what went wrong."""
         ops = self.by_op()
         lines = _columns(
             ("operator", "nodes", "calls", "ms", "share"),
@@ -154,6 +158,8 @@ class Profile:
                     for w in shown
                 ),
             )
+        if self.notes:
+            lines += ["", *(text for _, text in self.notes)]
         return "\n".join(lines)
 
     def to_json(self) -> str:
@@ -163,6 +169,7 @@ class Profile:
                 "ops": [asdict(o) for o in self.by_op()],
                 "nodes": [asdict(n) for n in self.nodes()],
                 "device": [asdict(w) for w in self.device.work()],
+                "notes": [text for _, text in self.notes],
             },
             indent=1,
         )
@@ -188,6 +195,18 @@ class Profile:
             for r in self.records
         ]
         events += self.device.events(first)
+        events += [
+            {
+                "name": text,
+                "cat": "note",
+                "ph": "i",
+                "s": "g",
+                "ts": (time - first) / 1e3,
+                "pid": 0,
+                "tid": 0,
+            }
+            for time, text in self.notes
+        ]
         return json.dumps({"traceEvents": events, "displayTimeUnit": "ms"})
 
 

@@ -6,6 +6,7 @@ The device is wrapped; every call, from the first buffer to the last wait, is on
 from __future__ import annotations
 
 import copy
+import json
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -257,6 +258,12 @@ def test_the_profile_shows_who_ran_after_a_fault(delegate: OpenCLDelegate) -> No
     with interpreter.profile() as after:
         interpreter.run({"x": X[0]})
     assert {n.op for n in after.nodes()} == {"NEG", "EXP", "SUM"}
+    ((_, note),) = after.notes
+    assert "the delegate opencl is taken off" in note and "device lost" in note
+    assert note in after.table() and note in json.loads(after.to_json())["notes"]
+    events = json.loads(after.chrome_trace())["traceEvents"]
+    assert [e["ph"] for e in events if e["name"] == note] == ["i"]
+    assert before.notes == []
 
 
 @pytest.mark.parametrize("call", ["allocate", "build", "replay"])
