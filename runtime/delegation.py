@@ -13,7 +13,7 @@ from .delegate_context import PlanningContext
 from .handles import Handles
 from .node import LiveNode
 from .pending import Pending
-from .plan import Placed, Plan
+from .plan import Placed, Plan, cpu_plan, plan_key
 from .rules import BY_THE_USER, Rules
 from .self_check import Difference, SelfCheckError
 from .started import Started
@@ -97,11 +97,11 @@ class Delegation:
                 self._refuse_all(subgraph)
             return
         kept = self._kept.setdefault(subgraph.index, OrderedDict())
-        key = _key(subgraph)
+        key = plan_key(subgraph)
         plan = kept.get(key)
         if plan is None and self._graph.calm and not self._recovering:
             # building takes time, and a loop can have other shapes at each turn
-            plan = _cpu_plan(subgraph, self.delegates, RESHAPED)
+            plan = cpu_plan(subgraph, self.delegates, RESHAPED)
             subgraph.use_plan(plan)
             self.plans[subgraph.index] = plan
             return
@@ -365,22 +365,6 @@ class Delegation:
             named = [d.name for d in self.delegates]
             found += [r for n in named if (r := plan.refusals.get((node.index, n))) is not None]
         return found
-
-
-def _key(subgraph: LiveSubgraph) -> Hashable:
-    """All that a plan depends on: shapes, and what is dynamic or folded."""
-    return (
-        tuple((t.shape, t.is_dynamic) for t in subgraph.tensors[: subgraph.own_tensors]),
-        tuple(n.folded for n in subgraph.nodes),
-    )
-
-
-def _cpu_plan(subgraph: LiveSubgraph, delegates: Sequence[Delegate], why: str) -> Plan:
-    plan = Plan(list(range(len(subgraph.nodes))), len(subgraph.nodes))
-    for delegate in delegates:
-        for n in subgraph.nodes:
-            plan.refuse(Refusal(n.index, n.op, "DYNAMIC", why, delegate.name, subgraph.index))
-    return plan
 
 
 def _check_whole(subgraph: LiveSubgraph, plan: Plan) -> None:

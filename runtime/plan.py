@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
@@ -131,3 +131,19 @@ def read_by_user(subgraph: LiveSubgraph) -> set[int]:
     if graph.preserve_all or graph.delegation.open:
         return {t.index for t in subgraph.tensors}
     return {*subgraph.output_indices, *graph.kept(subgraph)}
+
+
+def plan_key(subgraph: LiveSubgraph) -> Hashable:
+    """All that a plan depends on: shapes, and what is dynamic or folded."""
+    return (
+        tuple((t.shape, t.is_dynamic) for t in subgraph.tensors[: subgraph.own_tensors]),
+        tuple(n.folded for n in subgraph.nodes),
+    )
+
+
+def cpu_plan(subgraph: LiveSubgraph, delegates: Sequence[Delegate], why: str) -> Plan:
+    plan = Plan(list(range(len(subgraph.nodes))), len(subgraph.nodes))
+    for delegate in delegates:
+        for n in subgraph.nodes:
+            plan.refuse(Refusal(n.index, n.op, "DYNAMIC", why, delegate.name, subgraph.index))
+    return plan
