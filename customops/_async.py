@@ -179,7 +179,7 @@ class CAsyncKernel(AsyncKernel):
 @contextmanager
 def _lent(*maps: AttributeMap) -> Iterator[list[int]]:
     """Handles of attribute maps, for one call."""
-    handles = [lend("attribute map", LentMap(m)) for m in maps]
+    handles = [lend("map", LentMap(m)) for m in maps]
     try:
         yield handles
     finally:

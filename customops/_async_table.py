@@ -97,26 +97,26 @@ class LentMap:
 def map_create(kind: int) -> int:
     if kind not in (AttributeMap.BUFFER, AttributeMap.SYNC):
         raise OpError(f"there is no TfLiteAttrMapType {kind}")
-    return lend("attribute map", LentMap(AttributeMap(kind)))
+    return lend("map", LentMap(AttributeMap(kind)))
 
 
 @entry(None, c_void_p, failed=None)
 def map_delete(handle: int | None) -> None:
     if handle:
-        find_lasting(handle, "attribute map")
+        find_lasting(handle, "map")
         take_back(handle)
 
 
 @entry(c_int32, c_void_p, failed=0)
 def map_type(handle: int) -> int:
-    kind: int = find_lasting(handle, "attribute map").values.kind
+    kind: int = find_lasting(handle, "map").values.kind
     return kind
 
 
 @entry(c_int32, c_void_p, c_void_p)
 def map_copy(source: int, target: int) -> int:
-    found: LentMap = find_lasting(target, "attribute map")
-    values = find_lasting(source, "attribute map").values
+    found: LentMap = find_lasting(target, "map")
+    values = find_lasting(source, "map").values
     found.values.clear()
     found.values.update(values)
     found.values.kind = values.kind
@@ -126,7 +126,7 @@ def map_copy(source: int, target: int) -> int:
 @entry(c_int32, *_ATTRIBUTE, failed=0)
 def map_get(handle: int, kind: int, key: int, custom: bytes | None, value: int) -> int:
     """1 where there is one of that kind."""
-    found: LentMap = find_lasting(handle, "attribute map")
+    found: LentMap = find_lasting(handle, "map")
     name = _key(key, custom)
     held = found.values.get(name)
     c_type, wanted = _KINDS[kind]
@@ -142,7 +142,7 @@ def map_get(handle: int, kind: int, key: int, custom: bytes | None, value: int) 
 
 @entry(c_int32, *_ATTRIBUTE)
 def map_set(handle: int, kind: int, key: int, custom: bytes | None, value: int) -> int:
-    found: LentMap = find_lasting(handle, "attribute map")
+    found: LentMap = find_lasting(handle, "map")
     given = _KINDS[kind][0].from_address(value).value
     if isinstance(given, bytes):
         given = given.decode("utf-8", "replace")

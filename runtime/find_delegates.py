@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any
 
 from .delegate import Delegate
+from .external import load_delegate
 
 ENTRY_POINTS = "litedelegate.delegates"
 AUTO = ("cuda", "opencl")  # what "auto" tries, in this order
@@ -49,9 +52,9 @@ def check_delegate(delegate: Any) -> None:
 def find_delegates(delegates: Sequence[str | Delegate], on_unavailable: str | None) -> Found:
     """Makes the delegates that are given by name.
 
-    A name is that of an entry point in the group `litedelegate.delegates`, "module:attribute", or
-    "auto": all of cuda and opencl that are there. ValueError for one that cannot be made, with
-    "fallback" (or in "auto") none but a warning.
+    A name is that of an entry point in the group `litedelegate.delegates`, "module:attribute", the
+    path of a shared library (`load_delegate`), or "auto": all of cuda and opencl that are there.
+    ValueError for one that cannot be made, with "fallback" (or in "auto") none but a warning.
     """
     found = Found()
     for wanted in delegates:
@@ -83,8 +86,10 @@ def make_delegate(name: str) -> Delegate:
     """ValueError with the cause where there is no such delegate, or where it cannot be made."""
     module, colon, attribute = name.partition(":")
     try:
-        if colon:
-            factory: Any = import_module(module)
+        if re.search(r"\.(so|dylib|dll)(\.|$)", name):
+            factory: Any = partial(load_delegate, name)
+        elif colon:
+            factory = import_module(module)
             for part in attribute.split("."):
                 factory = getattr(factory, part)
         else:

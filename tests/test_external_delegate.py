@@ -329,3 +329,18 @@ def test_damaged_and_foreign_libraries(tmp_path: Path) -> None:
     path.write_bytes(data)
     with pytest.raises(ValueError, match=r"it is a library for \w+; this machine is"):
         load_delegate(path)
+
+
+def test_by_its_path() -> None:
+    path = str(built(DELEGATE))
+    interpreter = Interpreter(model_content=model(), delegates=[path])
+    np.testing.assert_array_equal(interpreter.run(INPUTS)["d"], WANT)
+    assert placed(interpreter)[0] != "cpu"
+    interpreter.close()
+    with pytest.raises(ValueError, match=r"Failed to load delegate from /none/libx\.so\.1"):
+        Interpreter(model_content=model(), delegates=["/none/libx.so.1"])
+    with pytest.warns(UserWarning, match="there is no such file"):
+        interpreter = Interpreter(
+            model_content=model(), delegates=["/none/libx.so.1"], on_unavailable="fallback"
+        )
+    assert placed(interpreter) == ["cpu"] * 4

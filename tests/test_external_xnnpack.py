@@ -20,7 +20,7 @@ MODELS = Path(__file__).resolve().parent.parent.parent / "shared" / "models"
 def xnnpack() -> ExternalDelegate:
     found = importlib.util.find_spec("tflite_runtime")
     if found is None or not found.submodule_search_locations:
-        pytest.skip("tflite-runtime is not installed (the extra 'external', with --no-deps)")
+        pytest.skip("tflite-runtime is not installed (the extra 'external')")
     (folder,) = found.submodule_search_locations
     (library,) = Path(folder).glob("_pywrap_tensorflow_interpreter_wrapper*.so")
     shim = built("tests/c_ops/xnnpack.c", "-ldl")

@@ -7,12 +7,13 @@
 #include <time.h>
 
 /* Later: y = 2 * x, a while after eval has returned. The option "fail" names a step that fails:
- * 1 register, 2 prepare, 3 eval, 4 the thread (seen by wait), 5 reconcile, 6 finish. */
+ * 1 register, 2 prepare, 3 eval, 4 the thread (seen by wait), 5 reconcile, 6 finish; 7 keeps a map. */
 typedef struct {
   int64_t fail, milliseconds;
   TfLiteAsyncKernel* kernel;
   float* memory[64]; /* by handle */
   int registered, ready;
+  const TfLiteAttributeMap* kept;
 } Later;
 
 typedef struct {
@@ -45,6 +46,7 @@ static TfLiteStatus Register(TfLiteAsyncKernel* kernel, TfLiteOpaqueContext* con
   TF_LITE_OPAQUE_ENSURE(context, size > 0 && handle > 0 && handle < 64);
   TF_LITE_OPAQUE_ENSURE(context, io_type == kTfLiteIoTypeInput || io_type == kTfLiteIoTypeOutput);
   op->memory[handle] = (float*)TfLiteBackendBufferGetPtr(buffer);
+  op->kept = attributes;
   op->registered++;
   return kTfLiteOk;
 }
@@ -137,6 +139,8 @@ static TfLiteStatus Eval(TfLiteAsyncKernel* kernel, TfLiteOpaqueContext* context
   Work* work;
   TF_LITE_OPAQUE_ENSURE(context, op->ready);
   TF_LITE_OPAQUE_ENSURE_MSG(context, op->fail != 3, "eval fails");
+  if (op->fail == 7)
+    TF_LITE_OPAQUE_ENSURE(context, TfLiteAttributeMapIsBufferAttributeMap(op->kept));
   TF_LITE_OPAQUE_ENSURE(context, TfLiteExecutionTaskGetSyncByIndex(task, in) == NULL);
   work = (Work*)calloc(1, sizeof(Work));
   work->op = op;
