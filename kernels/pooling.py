@@ -13,6 +13,7 @@ import numpy as np
 from ._check import BYTES
 from ._convolution_parts import window_macros
 from ._lower import check, f32, lanes_for, refuse
+from ._pool_float_lower import lower_float_pool
 from ._quant import activation_range, float_activation_range
 from ._register_tiles import shares
 from ._widen import FLOATS, in_float32
@@ -215,6 +216,13 @@ def _lower(node: NodeSpec, capability: Capability) -> Lowered:
         finish = finish if np.isinf(low) else f"F_MAX({finish}, {f32(low)})"
         finish = finish if np.isinf(high) else f"F_MIN({finish}, {f32(high)})"
     channels = x.shape[3]
+    if (
+        capability.kind == "cpu"
+        and x.dtype is DType.FLOAT32
+        and channels > 1
+        and node.outputs[0].size
+    ):
+        return lower_float_pool(node, capability, window, start, finish)
     lanes = lanes_for(capability, max(channels, 1))
     pixels = window.out[1] if capability.kind == "cpu" else 1
     rows = node.outputs[0].size // max(channels, 1)
