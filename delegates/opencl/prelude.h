@@ -34,7 +34,11 @@ typedef double f64;
 #define RAISE(p) atomic_or((volatile GLOBAL i32*)(p), 1)
 
 #define MAD(a, b, c) ((a) * (b) + (c))
+#ifdef QUICK_EXP
+#define F_EXP(x) quick_exp(x)
+#else
 #define F_EXP(x) exp(x)
+#endif
 #define F_LOG(x) log(x)
 #define F_SQRT(x) sqrt(x)
 #define F_SIN(x) sin(x)
@@ -167,3 +171,35 @@ static inline void mma_i8(int* c, const int* a, const int* b, __local int* words
 }
 #define MMA_SCRATCH(n) __local int mma_words[(n) * 6];
 #define MMA_I8(c, a, b) mma_i8(c, a, b, mma_words, LID0)
+
+#ifdef QUICK_EXP
+/* exp to a unit or two of the last place, inline, so that loops over it become vectors: 2^n times a
+   polynomial (Cephes) in what is left, n in two steps for the end of the range. What no normal number
+   holds is 0: cores are slow at others. */
+#define EXP_OF(F, I) \
+    static inline __attribute__((overloadable)) F quick_exp(F given) \
+    { \
+        const F least = (F)(-87.33654f), most = (F)(89.0f); \
+        const F x = given > most ? most : given < least ? least : given; \
+        const F shifted = x * 1.44269504f + 12582912.0f, n = shifted - 12582912.0f; \
+        const F r = x - n * 0.693359375f + n * 2.12194440e-4f; \
+        F y = r * 1.9875691500e-4f + 1.3981999507e-3f; \
+        y = y * r + 8.3334519073e-3f; \
+        y = y * r + 4.1665795894e-2f; \
+        y = y * r + 1.6666665459e-1f; \
+        y = y * r + 5.0000001201e-1f; \
+        y = y * (r * r) + r + 1.0f; \
+        const I whole = as_##I(shifted) - 0x4B400000, half_n = whole >> 1; \
+        y = y * as_##F((half_n + 127) << 23) * as_##F((whole - half_n + 127) << 23); \
+        return given < least ? (F)(0.0f) : y; \
+    }
+EXP_OF(float, int) EXP_OF(float2, int2) EXP_OF(float4, int4) EXP_OF(float8, int8)
+EXP_OF(float16, int16)
+#undef EXP_OF
+#ifdef cl_khr_fp64
+static inline __attribute__((overloadable)) double quick_exp(double x)
+{
+    return exp(x);
+}
+#endif
+#endif
