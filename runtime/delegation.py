@@ -54,6 +54,7 @@ class Delegation:
         self._suspect: SelfCheckError | None = None  # a plan that was right so, and is not now
         self._fault: tuple[Delegate, Exception] | None = None
         self._recovering = False
+        self._started: Started | None = None  # the last asynchronous invoke
         # room to save it in, by the subgraph that is invoked, while memory stays as it is
         self._states: dict[int, State] = {}
 
@@ -73,6 +74,8 @@ class Delegation:
         self._forget()
 
     def close(self) -> None:
+        if self._started is not None:
+            self._started.abandon(self._graph.report)
         self._forget()
         self.handles.close(self._graph.report)
         self.delegates = []
@@ -254,7 +257,10 @@ class Delegation:
                 subgraph.fail(only.node, "invoke", e)
             self.recover(only.delegate, e, state)
             return None
-        return None if pending is None else Started(self, subgraph, only, pending, state)
+        if pending is None:
+            return None
+        self._started = Started(self, subgraph, only, pending, state)
+        return self._started
 
     def recover(self, delegate: Delegate, error: Exception, state: State) -> None:
         """A delegate has failed: it is taken off, and the invoke can be run again."""

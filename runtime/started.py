@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..kernels.api import OpError
@@ -30,6 +31,7 @@ class Started:
         self._placed = placed
         self._pending = pending
         self._state = state
+        self._waited = False
 
     @property
     def event(self) -> Any:
@@ -40,6 +42,7 @@ class Started:
 
     def wait(self) -> None:
         """After a fault of the delegate the invoke is run again without it, as any other is."""
+        self._waited = True
         try:
             self._pending.wait()
         except OpError as e:  # the values' fault
@@ -51,3 +54,13 @@ class Started:
             self._subgraph.invoke()
             return
         self._delegation.settle_handles(self._subgraph)
+
+    def abandon(self, report: Callable[[str], None]) -> None:
+        """Nobody will wait any more: the kernel must not be freed while it is at work."""
+        if self._waited:
+            return
+        self._waited = True
+        try:
+            self._pending.wait()
+        except Exception as e:
+            report(f"an asynchronous invoke that nobody waited for failed: {e}")

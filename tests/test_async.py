@@ -485,6 +485,16 @@ def test_a_fault_with_strict_and_bad_values_are_errors(where: str) -> None:
         interpreter.invoke()
 
 
+def test_one_that_nobody_waits_for_is_over_before_its_kernel_is_freed() -> None:
+    delegate = AsyncSums(wait=RuntimeError("device lost"))
+    interpreter, _ = delegated(delegate)
+    interpreter.invoke_async()
+    del interpreter
+    with pytest.warns(UserWarning, match="nobody waited for failed: device lost"):
+        gc.collect()
+    assert delegate.events[0].waits == 1 and delegate.events[0].done()
+
+
 def test_run_waits_for_a_delegate_too() -> None:
     delegate = AsyncSums()
     interpreter, _ = delegated(delegate)
