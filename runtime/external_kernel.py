@@ -50,6 +50,8 @@ class Planner:
 
     def node(self, index: int) -> tuple[int, int]:
         if index not in self._nodes:
+            if index < 0:
+                raise OpError(f"there is no node {index}")
             try:
                 node, registration = self._context.get_node_and_registration(index)
             except IndexError as e:

@@ -274,6 +274,28 @@ def test_what_only_prepare_may_call() -> None:
         np.testing.assert_array_equal(interpreter.run(INPUTS)["d"], WANT)
 
 
+def test_calls_that_make_no_sense_are_errors_to_it_and_warnings_to_the_user() -> None:
+    interpreter = Interpreter(model_content=model(), delegates=[delegate(fail="bad calls")])
+    with pytest.warns(UserWarning) as told:
+        np.testing.assert_array_equal(interpreter.run(INPUTS)["d"], WANT)
+    (text,) = (str(w.message) for w in told)
+    assert text.endswith("\n0 bad calls are taken")
+    for part in (
+        "there is no node 9999",
+        "there is no tensor -5",
+        "nodes [9999] are not among the candidates",
+        "the registration of the delegate's kernel has no invoke",
+        "tensor 'x' cannot be resized now",
+        "ResizeTensor is given NULL",
+        "a tensor cannot be resized to [-3]",
+        "a tensor was given that is none of this context's",
+        "-1 tensors cannot be added",
+        "AcquireSubgraphContext(1): a delegate is asked for each subgraph on its own",
+    ):
+        assert part in text, text
+    assert placed(interpreter) == ["cpu"] * 4
+
+
 def test_options_go_on_as_text_and_its_report_is_the_error() -> None:
     with pytest.raises(ValueError) as e:
         load_delegate(built(DELEGATE), {"speed": 3.5})

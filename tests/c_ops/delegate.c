@@ -3,7 +3,8 @@
  *   op       the builtin operator to take, 0 (ADD) by default
  *   dynamic  "1": allows dynamic tensors
  *   buffers  "1": has buffer handles
- *   fail     "create", "prepare", "init", "kernel prepare", "invoke" or "replace twice"
+ *   fail     "create", "prepare", "init", "kernel prepare", "invoke", "plan in invoke", "replace twice"
+ *            or "bad calls"
  *   log      a file that what happens is written to, a letter each
  */
 #include "litedelegate/tflite_common.h"
@@ -179,6 +180,49 @@ static TfLiteStatus Invoke(TfLiteContext* context, TfLiteNode* node) {
 
 /* ---- the delegate ---- */
 
+/* Calls that make no sense: how many were taken for good ones. */
+static int bad_calls(TfLiteContext* context, TfLiteDelegate* delegate) {
+  TfLiteTensor stray;
+  TfLiteNode* node;
+  TfLiteRegistration* registration;
+  TfLiteRegistration empty;
+  TfLiteContext* other;
+  TfLiteDelegateParams* partitions;
+  TfLiteIntArray* nodes = TfLiteIntArrayCreate(1);
+  TfLiteIntArray* huge = TfLiteIntArrayCreate(1);
+  const char* data;
+  size_t bytes;
+  int taken = 0, n = 0, minus = -1, more = 5;
+  memset(&stray, 0, sizeof stray);
+  memset(&empty, 0, sizeof empty);
+  nodes->data[0] = 9999;
+  huge->data[0] = -3;
+  taken += !context->GetNodeAndRegistration(context, 9999, &node, &registration);
+  taken += !context->GetNodeAndRegistration(context, -1, &node, &registration);
+  taken += context->GetTensor && context->GetTensor(context, -5) != NULL;
+  taken += context->GetTensor && context->GetTensor(context, 1 << 20) != NULL;
+  taken += !context->PreviewDelegatePartitioning(context, nodes, &partitions, &n);
+  taken += !context->ReplaceNodeSubsetsWithDelegateKernels(context, empty, nodes, delegate);
+  empty.invoke = Invoke;
+  taken += !context->ReplaceNodeSubsetsWithDelegateKernels(context, empty, nodes, delegate);
+  taken += !context->ResizeTensor(context, &context->tensors[0], TfLiteIntArrayCopy(nodes));
+  taken += !context->ResizeTensor(context, &context->tensors[0], NULL);
+  taken += !context->ResizeTensor(context, &context->tensors[0], huge);
+  taken += !context->ResizeTensor(context, &stray, TfLiteIntArrayCopy(nodes));
+  taken += !context->ResizeTensorExplicit(context, &context->tensors[0], 1, &more);
+  taken += !context->ResizeTensorExplicit(context, &context->tensors[0], 1, &minus);
+  taken += !context->AddTensors(context, -1, &n);
+  taken += !context->AcquireSubgraphContext(context, 1, &other);
+  taken += !context->ReleaseSubgraphContext(context, 1);
+  taken += !context->GetModelMetadata(context, "nobody", &data, &bytes);
+  taken += context->GetExternalContext(context, 3) != NULL;
+  context->SetExternalContext(context, 3, (struct TfLiteExternalContext*)(void*)nodes);
+  taken += context->GetExternalContext(context, 3) != (struct TfLiteExternalContext*)(void*)nodes;
+  context->ReportError(context, "%d bad calls are taken", taken);
+  TfLiteIntArrayFree(nodes);
+  return taken;
+}
+
 static TfLiteStatus PrepareDelegate(TfLiteContext* context, TfLiteDelegate* delegate) {
   static Operator operators[1];
   State* state = (State*)delegate;
@@ -188,6 +232,7 @@ static TfLiteStatus PrepareDelegate(TfLiteContext* context, TfLiteDelegate* dele
   int i, parts = 0;
   note(state, 'P');
   if (context->GetExecutionPlan(context, &plan)) return kTfLiteError;
+  if (is(state->fail, "bad calls")) return bad_calls(context, delegate) ? kTfLiteError : kTfLiteOk;
   taken = TfLiteIntArrayCreate(plan->size);
   taken->size = 0;
   for (i = 0; i < plan->size; ++i) {
