@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 # Before numpy comes in: with a test process on each core, BLAS threads only get in the way.
 if "PYTEST_XDIST_WORKER" in os.environ:
@@ -37,3 +39,25 @@ def models() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no models: {folder} is not there")
     return folder
+
+
+@pytest.fixture
+def cupy(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A stand-in for CuPy, which the CUDA delegate takes for the real one."""
+    import cupy_standin
+    from devices import for_standin
+
+    from litedelegate.delegates.cuda import device
+
+    made = cupy_standin.make(for_standin())
+    monkeypatch.setattr(device, "library", lambda: made)
+    return made
+
+
+@pytest.fixture
+def delegate(cupy: Any, tmp_path: Path) -> Iterator[Any]:
+    """A `CUDADelegate` on the stand-in."""
+    from litedelegate.delegates.cuda import CUDADelegate
+
+    yield CUDADelegate(cache=tmp_path)
+    assert not cupy.machine.entered and cupy.machine.current == 0  # all is as it was

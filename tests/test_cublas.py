@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import cupy_standin
 import numpy as np
 import pytest
-from devices import for_standin
 from harness import Prepared, infer
 from test_ops import ALL, GOOD, arrays, compare, node, registration
 
 from litedelegate import Interpreter, ModelBuilder
-from litedelegate.delegates.cuda import CUDADelegate, device
+from litedelegate.delegates.cuda import CUDADelegate
 from litedelegate.delegates.cuda.cublas import Cublas
 from litedelegate.delegates.cuda.device import CUDADevice
 from litedelegate.delegates.gpu.fuse import Item
@@ -36,13 +34,6 @@ LEFT = {
     "sparse": "types other than float32",
     "broadcast": "batches that broadcast",
 }
-
-
-@pytest.fixture
-def cupy(monkeypatch: pytest.MonkeyPatch) -> Any:
-    made = cupy_standin.make(for_standin())
-    monkeypatch.setattr(device, "library", lambda: made)
-    return made
 
 
 @pytest.mark.parametrize("key", KEYS)
