@@ -225,7 +225,7 @@ class _Download:
             self.part.unlink(missing_ok=True)
         with self.part.open("r+b" if start else "xb") as file:
             file.seek(start)
-            while block := response.read(BLOCK):
+            while block := response.read1(BLOCK):  # what there is: a break may come before more
                 have += len(block)
                 if have > (self.max_bytes if total is None else total):
                     raise BundleTooLarge(f"{shown(self.url)} sends more bytes than it may")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -27,6 +28,7 @@ class Server(ThreadingHTTPServer):
         self.encoded = False
         self.asked: list[str | None] = []
         self.raw: list[bytes] = []  # whole answers, for as many requests
+        self.silent = 0.0  # seconds that such an answer's connection stays open
 
     @property
     def url(self) -> str:
@@ -42,6 +44,7 @@ class Handler(BaseHTTPRequestHandler):
         server.asked.append(wanted)
         if server.raw:
             self.wfile.write(server.raw.pop(0))
+            time.sleep(server.silent)
             self.close_connection = True
             return
         if server.redirect is not None:

@@ -225,6 +225,15 @@ def test_a_server_that_lies_about_the_length(
     assert leftovers(tmp_path) == ["b.ldb"]
 
 
+def test_what_came_before_a_silence_is_kept(
+    server: Server, keys: Keys, packed: bytes, tmp_path: Path
+) -> None:
+    server.content, server.silent = packed, 1.5
+    server.raw = [answer("200 OK", packed[:1000], ETag='"one"', Content_Length=str(len(packed)))]
+    assert get(server, tmp_path / "b.ldb", keys, timeout=0.5).read_bytes() == packed
+    assert server.asked == [None, "bytes=1000-"]
+
+
 @pytest.mark.parametrize(
     "to", ["http://[::1", "http://127.0.0.1:99999/", "http://127.0.0.1:x/", "/\xfc\xfc", ""]
 )
