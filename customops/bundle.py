@@ -109,7 +109,11 @@ class Bundle:
         _check_platform(checked.manifest)
         contents = decrypt(checked, key, _used_here, max_bytes)
         if releases is not None:
-            note_release(checked, releases)
+            try:
+                note_release(checked, releases)
+            except BaseException:
+                wipe(*contents.values())
+                raise
         return cls(checked.manifest, contents)
 
     @property
@@ -223,6 +227,10 @@ def _find(op: PythonOp) -> Registration:
         ) from error
     except AttributeError as error:
         raise BundleError(f"the op {op.op} is {op.entry}, which is not there: {error}") from error
+    except Exception as error:
+        raise BundleError(
+            f"the op {op.op} is {op.entry}, whose import fails: {type(error).__name__}: {error}"
+        ) from error
     if isinstance(found, CustomOp):
         return found.registration
     if not isinstance(found, Registration):

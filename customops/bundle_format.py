@@ -22,6 +22,7 @@ import hashlib
 import json
 import re
 import struct
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, TypeVar
@@ -178,7 +179,9 @@ class Manifest:
         for op in self.python_ops:
             op.check()
         _unique((p.identity for p in self.parts), "parts")
-        _unique((op.op for op in self.python_ops), "ops")
+        native = [(op, p.platform) for p in self.parts for op in p.ops]
+        _unique((f"{op} for {platform}" for op, platform in native), "ops")
+        _unique([*(op.op for op in self.python_ops), *{op for op, _ in native}], "ops")
 
     @property
     def models(self) -> list[str]:
@@ -360,6 +363,7 @@ def _hex(value: object, size: int, what: str) -> None:
     _need(ok, f"{what}: no {size} bytes in hexadecimal")
 
 
-def _unique(keys: Iterable[object], what: str) -> None:
-    found = list(keys)
-    _need(len(set(found)) == len(found), f"{what} of the same name")
+def _unique(keys: Iterable[str], what: str) -> None:
+    found = Counter(keys)
+    twice = [key for key, count in found.items() if count > 1]
+    _need(not twice, f"{what} of the same name: {', '.join(map(str, twice)):.120}")

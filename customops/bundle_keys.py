@@ -59,7 +59,10 @@ class Key:
 
     @classmethod
     def passphrase(cls, words: str, *, scrypt_n: int = SCRYPT_N) -> Key:
-        return cls("passphrase", words.encode(), scrypt_n=scrypt_n)
+        try:
+            return cls("passphrase", words.encode(), scrypt_n=scrypt_n)
+        except UnicodeEncodeError:  # its text would show a character
+            raise BundleWrongKey("the passphrase is no UTF-8 text") from None
 
     @classmethod
     def parse(cls, text: str | bytes) -> Key:
@@ -80,8 +83,10 @@ class Key:
         try:
             with Path(path).open("rb") as file:
                 return cls.parse(file.read(MOST_TEXT))
-        except OSError as error:
-            raise BundleWrongKey(f"the key {os.fspath(path)} cannot be read: {error}") from None
+        except (OSError, ValueError) as error:
+            if isinstance(error, BundleError):
+                raise
+            raise BundleWrongKey(f"the key {os.fspath(path)!r} cannot be read: {error}") from None
 
     @classmethod
     def from_env(cls, variable: str) -> Key:

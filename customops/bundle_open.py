@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,6 +26,9 @@ from .bundle_errors import (
 from .bundle_format import Envelope, Manifest, Part, read_envelope
 from .bundle_keys import Key, KeySource, ask, trusted_signers
 
+if sys.platform != "win32":
+    import fcntl
+
 try:
     import zstandard
 except ImportError as error:
@@ -33,6 +39,7 @@ except ImportError as error:
 Source = str | os.PathLike[str] | bytes
 MOST_BYTES = 1 << 31
 MOST_WORKERS = 4
+_CHANGING = threading.Lock()  # of lists of releases
 
 
 def memory(size: int) -> Array:
@@ -94,8 +101,11 @@ def check_manifest(
 
 
 def note_release(checked: Checked, releases: MutableMapping[str, int]) -> None:
-    if checked.manifest.release > releases.get(checked.line, 0):
-        releases[checked.line] = checked.manifest.release
+    line, release = checked.line, checked.manifest.release
+    if isinstance(releases, ReleaseFile):
+        releases.raise_to(line, release)
+    elif release > releases.get(line, 0):
+        releases[line] = release
 
 
 def inspect(source: Source, max_bytes: int = MOST_BYTES) -> Checked:
@@ -146,6 +156,10 @@ def decrypt(
 
 def _read(source: Source, max_bytes: int) -> memoryview:
     if isinstance(source, bytes):
+        if len(source) > max_bytes:
+            raise BundleTooLarge(
+                f"the bundle has {len(source)} bytes, and {max_bytes} are allowed (max_bytes)"
+            )
         return memoryview(source)
     try:
         with Path(source).open("rb", buffering=0) as file:
@@ -158,8 +172,10 @@ def _read(source: Source, max_bytes: int) -> memoryview:
             at = 0
             while at < size and (got := file.readinto(view[at:])):
                 at += got
-    except OSError as error:
-        raise BundleError(f"the bundle {os.fspath(source)} cannot be read: {error}") from None
+    except (OSError, ValueError) as error:  # ValueError: a path with a zero in it
+        if isinstance(error, BundleError):
+            raise
+        raise BundleError(f"the bundle {os.fspath(source)!r} cannot be read: {error}") from None
     return view[:at]
 
 
@@ -223,7 +239,8 @@ def _decompress(
 class ReleaseFile(MutableMapping[str, int]):
     """The newest release seen of each bundle, in a JSON file: `Bundle.open(releases=…)`.
 
-    Keep it where whoever could replace the bundle cannot write.
+    Keep it where whoever could replace the bundle cannot write. Threads, and processes except on
+    Windows, change it one after the other.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -243,21 +260,50 @@ class ReleaseFile(MutableMapping[str, int]):
     def _save(self, values: dict[str, int]) -> None:
         draft = self.path.with_name(f"{self.path.name}.{os.getpid()}.new")
         try:
-            draft.write_text(json.dumps(values, indent=1, sort_keys=True), encoding="utf-8")
+            with draft.open("w", encoding="utf-8") as file:
+                json.dump(values, file, indent=1, sort_keys=True)
+                file.flush()
+                os.fsync(file.fileno())
             os.replace(draft, self.path)
         except OSError as error:
             raise BundleError(f"the list of releases is not written: {error}") from None
+
+    @contextmanager
+    def _alone(self) -> Iterator[dict[str, int]]:
+        """What there is, for whoever is about to change it. The folder is what is locked: the file
+        itself is replaced.
+        """
+        with _CHANGING:
+            if sys.platform == "win32":
+                yield self._load()
+                return
+            try:
+                folder = os.open(self.path.parent, os.O_RDONLY)
+            except OSError as error:
+                raise BundleError(f"the list of releases is not written: {error}") from None
+            try:
+                fcntl.flock(folder, fcntl.LOCK_EX)
+                yield self._load()
+            finally:
+                os.close(folder)
+
+    def raise_to(self, key: str, value: int) -> None:
+        """Sets a release unless a newer one is there already."""
+        with self._alone() as values:
+            if value > values.get(key, 0):
+                self._save({**values, key: value})
 
     def __getitem__(self, key: str) -> int:
         return self._load()[key]
 
     def __setitem__(self, key: str, value: int) -> None:
-        self._save({**self._load(), key: value})
+        with self._alone() as values:
+            self._save({**values, key: value})
 
     def __delitem__(self, key: str) -> None:
-        values = self._load()
-        del values[key]
-        self._save(values)
+        with self._alone() as values:
+            del values[key]
+            self._save(values)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._load())

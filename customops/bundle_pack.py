@@ -27,7 +27,7 @@ from .bundle_format import (
     preamble,
 )
 from .bundle_keys import Key
-from .platforms import triple
+from .platforms import this_platform, triple
 
 try:
     import zstandard
@@ -82,6 +82,8 @@ def create(
 
     BundleError where a model is none or anything does not fit.
     """
+    if not (models or libraries or python_ops):
+        raise BundleError("there is nothing to pack: give models, libraries or python_ops")
     if not readers:
         raise BundleError("nobody could open the bundle: give readers=[...]")
     if not 1 <= level <= 19:
@@ -100,6 +102,8 @@ def create(
     for lib in libraries:
         abi = _own_abi() if lib.abi is None else lib.abi
         platform = triple(lib.platform)
+        if isinstance(lib.ops, str):
+            raise BundleError(f"the ops of the library {lib.name!r} are a list of names: [...]")
         part = _draft("library", lib.name, lib.version, platform, abi, tuple(lib.ops))
         drafts.append((part, _content(lib.content)))
     ops = tuple(PythonOp(op, entry) for op, entry in (python_ops or {}).items())
@@ -112,6 +116,9 @@ def create(
     parts = tuple(part for part, _ in packed)
     manifest = Manifest(name, version, release, cipher, chunk, keys, parts, ops)
     manifest.check()
+    for part, content in drafts:
+        if part.platform == this_platform():
+            _check_library(part, content)
     _write(Path(path), seal(manifest, [stored for _, stored in packed], signer))
     return manifest
 
@@ -152,6 +159,8 @@ def _content(source: Content) -> bytes:
         return Path(source).read_bytes()
     except OSError as error:
         raise BundleError(f"{os.fspath(source)} cannot be read: {error.strerror}") from None
+    except ValueError as error:  # a path with a zero in it
+        raise BundleError(f"{os.fspath(source)!r} cannot be read: {error}") from None
 
 
 def _check_model(name: str, content: bytes) -> None:
@@ -159,6 +168,21 @@ def _check_model(name: str, content: bytes) -> None:
         Model.from_buffer(content)
     except InvalidModelError as error:
         raise BundleError(f"the model {name!r} is not valid: {error}") from None
+
+
+def _check_library(part: Part, content: bytes) -> None:
+    """As far as that goes without loading it: another platform's is the receiver's to check."""
+    from ..runtime.capi.binary import LibraryError, check_library
+    from ._classic import registering
+    from ._errors import ENTRY, no_entry
+
+    what = f"the op library {part.name!r} for {part.platform}"
+    try:
+        functions = check_library(content, what)
+    except LibraryError as error:
+        raise BundleError(str(error)) from None
+    if functions is not None and ENTRY not in functions and not registering(functions):
+        raise BundleError(no_entry(what))
 
 
 def _pack(
@@ -202,5 +226,5 @@ def _write(path: Path, pieces: Sequence[bytes]) -> None:
         except BaseException:
             os.unlink(file.name)
             raise
-    except OSError as error:
-        raise BundleError(f"the bundle {path} cannot be written: {error}") from None
+    except (OSError, ValueError) as error:  # ValueError: a path with a zero in it
+        raise BundleError(f"the bundle {str(path)!r} cannot be written: {error}") from None

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 from bundles import Keys, forge, make, model, with_content, zstandard
 
+from litedelegate.customops import bundle as bundle_module
 from litedelegate.customops import bundle_format
 from litedelegate.customops.bundle import (
     Bundle,
@@ -30,6 +32,7 @@ from litedelegate.customops.bundle import (
     Library,
     ReleaseFile,
     inspect,
+    this_platform,
     verify,
 )
 from litedelegate.customops.bundle_crypto import PartCipher, unwrap
@@ -247,19 +250,56 @@ def test_older_releases_are_refused(path: Path, keys: Keys, tmp_path: Path) -> N
         opened(new, keys, releases=seen)
 
 
+def test_a_list_of_releases_is_changed_by_one_at_a_time(tmp_path: Path) -> None:
+    """Also by processes: what one forgets, another could be made to take again."""
+    path = tmp_path / "releases.json"
+    code = (
+        "import sys; from litedelegate.customops.bundle import ReleaseFile\n"
+        "for i in range(20): ReleaseFile(sys.argv[1])[f'{sys.argv[2]}/{i}'] = i"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    others = [
+        subprocess.Popen([sys.executable, "-c", code, path, str(n)], env=environment)
+        for n in range(2 if sys.platform != "win32" else 0)
+    ]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda n: ReleaseFile(path).raise_to("same", n), range(40)))
+    assert [other.wait() for other in others] == [0] * len(others)
+    seen = ReleaseFile(path)
+    assert seen["same"] == 39 and len(seen) == 1 + 20 * len(others)
+    seen.raise_to("same", 3)
+    assert seen["same"] == 39
+    assert [p.name for p in tmp_path.iterdir()] == ["releases.json"]
+
+
+def test_a_release_that_cannot_be_noted_opens_nothing(
+    path: Path, keys: Keys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wiped: list[Any] = []
+    monkeypatch.setattr(bundle_module, "wipe", lambda *contents: wiped.extend(contents))
+    with pytest.raises(BundleError, match="the list of releases is not written"):
+        opened(path, keys, releases=ReleaseFile(tmp_path / "none" / "releases.json"))
+    assert [bytes(w[4:8]) for w in wiped] == [b"TFL3"]
+
+
 def test_bombs(path: Path, keys: Keys) -> None:
     data = path.read_bytes()
     squeezed = zstandard.ZstdCompressor(level=19).compress(bytes(1 << 28))
     assert len(squeezed) < 20_000
     with pytest.raises(BundleTooLarge, match="unpacks to more than the bytes it declares"):
         opened(with_content(data, keys, squeezed, size=1000, compression="zstd"), keys)
+    zeros = path.with_name("zeros.ldb")
+    make(zeros, keys, models={"main": model(zeros=100_000)})
     whole = zstandard.ZstdCompressor().compress(bytes(1 << 18))
     with pytest.raises(BundleTooLarge, match="more than 1000 to 1 is refused"):
         opened(with_content(data, keys, whole, size=1 << 18, compression="zstd"), keys)
     with pytest.raises(
-        BundleTooLarge, match=r"at most 100 are allowed \(max_bytes\)|the 100 bytes"
+        BundleTooLarge, match=r"unpacks to 100\d\d\d bytes, and at most 100000 are allowed \(max_b"
     ):
-        opened(data, keys, max_bytes=100)
+        opened(zeros.read_bytes(), keys, max_bytes=100_000)
+    for source in (data, path):
+        with pytest.raises(BundleTooLarge, match=r"bytes, and 100 are allowed \(max_bytes\)"):
+            opened(source, keys, max_bytes=100)
     with pytest.raises(BundleTooLarge, match="scrypt numbers are beyond what is allowed"):
         key = replace(inspect(data).manifest.keys[2], n=1 << 30)
         opened(forge(data, keys, lambda m: replace(m, keys=(key,))), keys)
@@ -367,9 +407,15 @@ def test_another_format_is_named(path: Path, keys: Keys) -> None:
         ("bundles:no_such_op", "which is not there"),
         ("bundles:not_an_op", "neither a Registration nor a custom_op"),
         ("os:system", "neither a Registration nor a custom_op"),
+        ("module_that_fails:op", "whose import fails: ZeroDivisionError: by its own fault"),
     ],
 )
-def test_ops_that_are_not_there(tmp_path: Path, keys: Keys, entry: str, text: str) -> None:
+def test_ops_that_are_not_there(
+    tmp_path: Path, keys: Keys, entry: str, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing = tmp_path / "module_that_fails.py"
+    failing.write_text("raise ZeroDivisionError('by its own fault')")
+    monkeypatch.syspath_prepend(str(tmp_path))
     make(tmp_path / "b.ldb", keys, python_ops={"Half": entry})
     with opened(tmp_path / "b.ldb", keys) as bundle, pytest.raises(BundleError, match=text):
         bundle.interpreter()
@@ -377,7 +423,7 @@ def test_ops_that_are_not_there(tmp_path: Path, keys: Keys, entry: str, text: st
 
 def test_a_library_for_another_platform_is_refused(tmp_path: Path, keys: Keys) -> None:
     library = Library("ops", "sparc-solaris", b"\x7fELF", ("Half",))
-    manifest = make(tmp_path / "b.ldb", keys, libraries=[library])
+    manifest = make(tmp_path / "b.ldb", keys, libraries=[library], python_ops={})
     assert manifest.parts[1].ops == ("Half",)
     with pytest.raises(BundleWrongPlatform, match="is for sparc-solaris, and this machine is"):
         opened(tmp_path / "b.ldb", keys)
@@ -398,7 +444,19 @@ def test_a_library_for_another_platform_is_refused(tmp_path: Path, keys: Keys) -
         ({"release": -1}, "release"),
         ({"model_versions": {"z": "2"}}, "not packed: z"),
         ({"python_ops": {"A": "no entry"}}, "no entry point like"),
+        ({"models": {"m": "a\0b"}}, "cannot be read: embedded null"),
+        ({"models": {}, "python_ops": {}}, "nothing to pack"),
         ({"libraries": [Library("l", "linux", b"", ("A",))]}, "no platform like"),
+        ({"libraries": [Library("l", this_platform(), b"", "Atan")]}, "a list of names"),
+        ({"libraries": [Library("l", this_platform(), b"", ("A",))]}, "is no shared library"),
+        (
+            {"libraries": [Library(n, "sparc-solaris", b"", ("A",)) for n in "lm"]},
+            "ops of the same name: A for sparc-solaris",
+        ),
+        (
+            {"libraries": [Library("l", "sparc-solaris", b"", ("Half",))]},
+            "ops of the same name: Half",
+        ),
         ({"libraries": [Library("l", "x86_64-linux-gnu", b"", ())]}, "registers no op"),
     ],
 )
