@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NoReturn
 
@@ -13,7 +13,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from ._quant import float_activation_range
 from .api import NodeSpec, TensorSpec, Unsupported
-from .device import Capability, Fault, Lowered, Map, Read
+from .device import Capability, Fault, Kernel, Lowered, Map, Read, Step
 from .types import Array, DType
 
 Lower = Callable[[NodeSpec, Capability], Lowered]
@@ -263,6 +263,20 @@ def placed(
         offset=place.offset,
         vector="" if table is None else "VCONVERT(i32, 16, LOOKUP_16(@0, $0))",
     )
+
+
+def shifted(step: Step, reads: int, output: int) -> Step:
+    """The step with its operands, tensors by number, and its output that much further on."""
+
+    def source(s: int | Array) -> int | Array:
+        return s + reads if isinstance(s, int) else s
+
+    if isinstance(step, Kernel):
+        moved_reads = tuple(source(s) for s in step.reads)
+        return replace(step, reads=moved_reads, output=step.output + output)
+    own = tuple(replace(r, source=source(r.source)) for r in step.reads)
+    tables = tuple(source(t) for t in step.tables)
+    return replace(step, reads=own, tables=tables, output=step.output + output)
 
 
 def checked(lower: Lower) -> Lower:

@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from . import _hlo_convolution
 from ._hlo_product import TYPES, multiply, results
-from ._widen import in_float32
-from .api import Binding, NodeSpec, OpError, Run, Shape, op, require, take
+from ._lower import check, moved, shifted, types, view
+from ._product_lower import lower_batch_matmul
+from ._widen import FLOATS, in_float32
+from .api import Binding, NodeSpec, OpError, Options, Run, Shape, TensorSpec, op, require, take
+from .device import Capability, Lowered, Step
 from .types import Array
 
 Dims = tuple[int, ...]
@@ -103,6 +108,32 @@ def _arranged(b: Binding, i: int, groups: Sequence[Dims]) -> tuple[Array, Run | 
     return copied.reshape(shape), load
 
 
+def _lower_dot(node: NodeSpec, capability: Capability) -> Lowered:
+    """Both operands arranged as stacks of matrices, in scratch, and their product."""
+    check(node, capability)
+    x, y, out = node.input(0), node.input(1), node.outputs[0]
+    types(node, x, *FLOATS)
+    types(node, out, x.dtype)
+    left, right = _dims(node, "lhs", x.rank), _dims(node, "rhs", y.rank)
+    groups = (left[0], left[2], left[1]), (right[0], right[1], right[2])
+    stacks: list[TensorSpec] = []
+    steps: list[Step] = []
+    for i, (spec, dims) in enumerate(zip((x, y), groups, strict=True)):
+        order = [d for group in dims for d in group]
+        shape = tuple(_size(spec.shape, group) for group in dims)
+        const = None if spec.const is None else spec.const.transpose(order).reshape(shape)
+        stacks.append(replace(spec, shape=shape, const=const))
+        steps.append(moved(spec.shape, partial(np.transpose, axes=order), i, 1 + i))
+    shape = (*stacks[0].shape[:2], stacks[1].shape[2])
+    plain = Options(adj_x=False, adj_y=False)
+    inner = NodeSpec("BATCH_MATMUL", stacks, [replace(out, shape=shape)], plain)
+    product = lower_batch_matmul(inner, capability)
+    scratch = [(s.shape, s.dtype) for s in stacks]
+    # what it reads and writes comes behind this node's own
+    own = [shifted(step, 2, 0 if step.output == 0 else 2) for step in product.steps]
+    return Lowered([*steps, *own], scratch=[*scratch, *product.scratch])
+
+
 # -- STABLEHLO_CUSTOM_CALL
 
 # annotations for a compiler: what goes in comes out
@@ -138,9 +169,13 @@ def _bind_call(b: Binding) -> Run | None:
 
 
 OPS = {
-    "STABLEHLO_DOT_GENERAL": op("STABLEHLO_DOT_GENERAL", _infer_dot, in_float32(_bind_dot)),
+    "STABLEHLO_DOT_GENERAL": op(
+        "STABLEHLO_DOT_GENERAL", _infer_dot, in_float32(_bind_dot), lower=_lower_dot
+    ),
     "STABLEHLO_CONVOLUTION": op(
         "STABLEHLO_CONVOLUTION", _hlo_convolution.infer, in_float32(_hlo_convolution.bind)
     ),
-    "STABLEHLO_CUSTOM_CALL": op("STABLEHLO_CUSTOM_CALL", _infer_call, _bind_call, inplace=(0,)),
+    "STABLEHLO_CUSTOM_CALL": op(
+        "STABLEHLO_CUSTOM_CALL", _infer_call, _bind_call, inplace=(0,), lower=view
+    ),
 }
