@@ -1,13 +1,13 @@
-"""Mutation test of the library loader: damages shared libraries at random, loads them, and looks for
-anything but one kind of exception.
+"""Mutation test of the library loader: damages shared libraries at random, loads them, and looks
+for anything but one kind of exception.
 
     python benchmarks/mutate_library.py --count 50000
 
 Each case damages what the system's loader reads of a file: its headers, and (`--where tables`) the
 tables of names, symbols, hashes, versions and relocations. Code and data are left alone: what is
 loaded runs. Cases run in child processes, so that a crash is counted and does not end the test. The
-libraries are an operator's, a classic operator's and a delegate's. The damage of case i of a seed is
-the same in each run: `--only i` repeats it.
+libraries are an operator's, a classic operator's and a delegate's. The damage of case i of a seed
+is the same in each run: `--only i` repeats it.
 """
 
 from __future__ import annotations

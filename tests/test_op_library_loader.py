@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import json
 import os
 import shutil
 import struct
@@ -332,6 +333,25 @@ def test_fuzz_of_loading_crashes_nothing() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, (done.returncode, done.stderr[-2000:])
     assert int(done.stdout.split()[1]) < 3000
+
+
+@linux
+@pytest.mark.parametrize("where", ["headers", "tables"])
+def test_the_mutation_test_runs(where: str, root: Path) -> None:
+    """Few cases: `--count 50000` takes minutes. Damaged tables can lead into the wrong code."""
+    built(ATAN)
+    command = [sys.executable, root / "benchmarks" / "mutate_library.py", "--count", "60"]
+    environment = {**os.environ, "PYTHONPATH": str(root / "src")}
+    done = subprocess.run(
+        [*command, "--where", where], capture_output=True, text=True, env=environment
+    )
+    found = json.loads(done.stdout.splitlines()[0])
+    assert found.pop("cases") == 60 and found["refused"] > 20, done.stdout
+    assert set(found) <= {
+        *("where", "seconds", "refused", "loaded", "refused by the system"),
+        *(("crashed",) if where == "tables" else ()),
+    }
+    assert found.get("crashed", 0) <= 3
 
 
 # -- building
