@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ._convolution_parts import direct, finishing
+from ._depthwise_float_lower import depthwise
 from ._lower import values
 from ._register_tiles import lanes_of
 from ._tiled_lower import MOST_COPIED, Product, Tiling, rows_of
@@ -25,6 +26,8 @@ def convolution(
     units, depth = weights.shape[0], weights.shape[2]
     groups = channels // depth
     pixels = node.outputs[0].size // units
+    if pixels and groups > 1 and depth == 1:
+        return depthwise(node, capability, window, weights[:, :, 0])
     if not pixels or (groups > 1 and units // groups < 4):
         return direct(node, capability, window, weights, channels)
     images = pixels // (window.out[0] * window.out[1])
