@@ -33,7 +33,7 @@ def test_there_are_some() -> None:
     assert {key.partition("-")[0] for key in FAULTY} >= {"gather", "arithmetic"}
 
 
-@pytest.mark.parametrize("backend", [*NAMES, "opencl-intel-as-gpu"])
+@pytest.mark.parametrize("backend", [*NAMES, "opencl-intel-as-gpu", "cuda-standin"])
 @pytest.mark.parametrize("key", FAULTY)
 def test_faults(backend: str, key: str) -> None:
     case = ALL[key]
