@@ -13,8 +13,8 @@ Its parts, each with its share of the time; what that did not suffice for is lis
 * `arrays`: arrays of CuPy and torch in and out, users' streams, asynchronous invokes, cuBLAS
 * `operators`: large single operators against torch and onnxruntime, where they are installed
 
-Exits with 1 where something is wrong. `--standin` runs it on the tests' stand-in for CuPy, which
-shows that the script itself works.
+Exits with 1 where something is wrong, with 2 where there is no GPU. `--standin` runs it on the
+tests' stand-in for CuPy, which shows that the script itself works.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 if __name__ == "__main__":
@@ -344,7 +345,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # all that the device can run is to run, whether it pays or not
     os.environ["LITEDELEGATE_COSTS"] = "none"
     warnings.simplefilter("ignore", PositionalInputWarning)
-    check = Check(options.models, options.seconds, options.standin, options.only)
+    try:
+        check = Check(options.models, options.seconds, options.standin, options.only)
+    except pytest.skip.Exception as e:  # the tests' word for a device that is not there
+        print(e)
+        return 2
     report = check.run()
     options.out.write_text(json.dumps(plain(report), indent=1, allow_nan=False))
     print(f"{report['environment']['device']}: {report['cases'].get('counts')}")
