@@ -45,12 +45,12 @@ KERNEL void KERNEL_NAME(PARAMETERS)
 #elif HYBRID
         {
             QUANTIZED(H_AT, OUTPUTS, scale)
-            PRODUCT(z, whole, OUTPUTS, RECURRENT, WIDE)
+            TIMES_WEIGHTS(z, whole, OUTPUTS, RECURRENT, WIDE)
             SYNC
             EACH_OF(u, GATES * N) z[u] = z[u] * scale * RECURRENT_SCALE[u] + early[u];
         }
 #else
-        PRODUCT(z, h, OUTPUTS, RECURRENT, WIDE)
+        TIMES_WEIGHTS(z, h, OUTPUTS, RECURRENT, WIDE)
         SYNC
         EACH_OF(u, GATES * N) z[u] += early[u];
 #endif
@@ -63,7 +63,7 @@ KERNEL void KERNEL_NAME(PARAMETERS)
         for (i32 g = PEEPHOLES; g < GATES; g++)
             NORMALIZED(g)
 #endif
-        EACH_VECTOR(u, N) {
+        EACH_LANE_VECTOR(u, N) {
             const FLOATS forget = OPENED(Z(GATES - 2, u)), update = ACTIVATE(Z(GATES - 1, u));
 #if CIFG
             const FLOATS input = 1.0f - forget;
@@ -82,18 +82,18 @@ KERNEL void KERNEL_NAME(PARAMETERS)
         NORMALIZED(0)
 #endif
 #endif
-        EACH_VECTOR(u, N) STOREV(OPENED(Z(0, u)) * ACTIVATE(LOADV(c + u)), m + u);
+        EACH_LANE_VECTOR(u, N) STOREV(OPENED(Z(0, u)) * ACTIVATE(LOADV(c + u)), m + u);
         SYNC
 #if PROJECTED
 #if HYBRID
         {
             QUANTIZED(M_AT, N, scale)
-            PRODUCT(z, whole, N, PROJECTION, PROJECTION_WIDE)
+            TIMES_WEIGHTS(z, whole, N, PROJECTION, PROJECTION_WIDE)
             SYNC
             EACH_OF(u, OUTPUTS) z[u] = z[u] * scale * PROJECTION_SCALE[u];
         }
 #else
-        PRODUCT(z, m, N, PROJECTION, PROJECTION_WIDE)
+        TIMES_WEIGHTS(z, m, N, PROJECTION, PROJECTION_WIDE)
 #endif
         SYNC
         EACH_OF(u, OUTPUTS) {

@@ -49,7 +49,7 @@ KERNEL void KERNEL_NAME(PARAMETERS)
     SYNC
     for (i32 step = 0; step < STEPS; step++) {
         const i32 early = (EARLY_ROW(step, row)) * (GATES * N);
-        PRODUCT(z, h, OUTPUTS, RECURRENT, WIDE)
+        TIMES_WEIGHTS(z, h, OUTPUTS, RECURRENT, WIDE)
         SYNC
         EACH_OF(u, GATES * N) {
             const i64 v = (i64)multiply_quantized(
@@ -93,7 +93,7 @@ KERNEL void KERNEL_NAME(PARAMETERS)
         }
         SYNC
 #if PROJECTED
-        PRODUCT(z, m, N, PROJECTION, PROJECTION_WIDE)
+        TIMES_WEIGHTS(z, m, N, PROJECTION, PROJECTION_WIDE)
         SYNC
         EACH_OF(u, OUTPUTS) {
             const i32 v = clamp_to((i64)multiply_quantized(

@@ -3,7 +3,7 @@
    block filled up with zeros. SUMS is the type of VW sums; SPLAT, WEIGHTS and SPILL go with it. */
 
 /* y[u] = sum of x[k] * weights[u, k] */
-#define PRODUCT(y, x, depth, weights, width) \
+#define TIMES_WEIGHTS(y, x, depth, weights, width) \
     for (i32 u_ = lane * (NV * VW); u_ < (width); u_ += GROUP * (NV * VW)) { \
         SUMS sums_[NV]; \
         for (i32 v_ = 0; v_ < NV; v_++) \
@@ -20,7 +20,7 @@
     }
 #define EACH_OF(u, count) for (i32 u = lane; u < (count); u += GROUP)
 /* in vectors of EW floats (FLOATS, LOADV, STOREV); EW divides the count */
-#define EACH_VECTOR(u, count) for (i32 u = lane * EW; u < (count); u += GROUP * EW)
+#define EACH_LANE_VECTOR(u, count) for (i32 u = lane * EW; u < (count); u += GROUP * EW)
 /* a row X(k) of floats as integers of 8 bits: what one stands for, its inverse, the zero point */
 #define REACH(X, count) \
     f32 low_ = 0.0f, high_ = 0.0f; \

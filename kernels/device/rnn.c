@@ -18,11 +18,11 @@ KERNEL void KERNEL_NAME(PARAMETERS)
         HYBRID_ROW(H_AT, UNITS, scale, inverse, zero)
         EACH_OF(u, UNITS) whole[u] = (f32)hybrid_value(h[u], inverse, zero);
         SYNC
-        PRODUCT(z, whole, UNITS, RECURRENT, WIDE)
+        TIMES_WEIGHTS(z, whole, UNITS, RECURRENT, WIDE)
         SYNC
         EACH_OF(u, UNITS) z[u] *= scale * RECURRENT_SCALE[u];
 #else
-        PRODUCT(z, h, UNITS, RECURRENT, WIDE)
+        TIMES_WEIGHTS(z, h, UNITS, RECURRENT, WIDE)
 #endif
         SYNC
         EACH_OF(u, UNITS) {
