@@ -14,9 +14,9 @@ from ._fixedpoint16 import logistic_table, multiply, tanh_table, times_pot
 from ._lower import refuse, values
 from ._matmul import exact_product, operand_type
 from ._quant import quantize_multiplier
-from ._recurrent_lower import Builder, check_stateful, dense
+from ._recurrent_lower import Builder, check_stateful, dense, dense_integers
 from .api import Binding, NodeSpec, Run, Shape, require, take
-from .device import Capability, Lowered, Map, Read
+from .device import Capability, Kernel, Lowered, Map, Read
 from .types import Array, DType
 
 _FLOATS = (DType.FLOAT32,) * 9
@@ -154,19 +154,19 @@ def _looked_up(table: Array, index: Array) -> Array:
     return np.asarray(table.take(index, mode="wrap"), np.int64)
 
 
+# -- devices
+
+
 def lower(node: NodeSpec, capability: Capability) -> Lowered:
-    """Of floats; the gates' sums are output 3, and the rest is one expression each."""
+    """The gates' sums are output 3; the rest is one expression each."""
     check_stateful(node, capability)
     x, before = node.input(0), node.input(1)
-    if x.dtype is not DType.FLOAT32:
-        refuse("DTYPE", f"{x.name!r} of {x.dtype.label}", "float32")
     (batch, depth), n = x.shape, before.shape[1]
-    weights, bias = values(node.input(2)), values(node.input(3))
     wide = depth + n
     if not before.variable or not node.input(4).variable:
         refuse("OPTION", "an activation or a state that is no variable", "variables")
     b = Builder(node)
-    joined, sums, state = (len(node.inputs) + i for i in (2, 3, 1))
+    activation, state, joined, sums = (len(node.inputs) + i for i in range(4))
     b.steps += [
         Map(
             "$0",
@@ -178,16 +178,52 @@ def lower(node: NodeSpec, capability: Capability) -> Lowered:
         )
         for source, columns, offset in ((0, depth, 0), (1, n, depth))
     ]
-    b.steps.append(dense(capability, joined, batch, weights, 3, [("n", bias)]))
     gate_i, gate_g, gate_f, gate_o = (
         Read(sums, strides=(4 * n, 1), offset=k * n) for k in range(4)
     )
-    opened = "(F_TANH({} * 0.5f) * 0.5f + 0.5f)"
-    update = f"{opened.format('$0')} * F_TANH($1) + {opened.format('$2')} * $3"
+    integer = x.dtype is DType.UINT8
+    gates = _integer_gates if integer else _float_gates
+    b.steps.append(gates(node, capability, joined, batch))
+    cell, result = _INTEGER_CELL if integer else _FLOAT_CELL
+    tables = (logistic_table(), tanh_table(3)) if integer else ()
+    uses = ("fixed", "fixed16")
+    of_cell, of_result = (gate_i, gate_g, gate_f, Read(4)), (Read(state), gate_o)
     b.steps += [
-        Map(update, (gate_i, gate_g, gate_f, Read(4)), output=1, shape=(batch, n)),
-        Map(f"F_TANH($0) * {opened.format('$1')}", (Read(state), gate_o), shape=(batch, n)),
+        Map(cell, of_cell, tables, uses, output=1, shape=(batch, n)),
+        Map(result, of_result, tables, uses, shape=(batch, n)),
     ]
-    activation = len(node.inputs)
     b.states += [(1, Map("$0", (Read(activation),))), (4, Map("$0", (Read(state),)))]
     return b.lowered()
+
+
+def _opened(gate: str) -> str:
+    return f"(F_TANH({gate} * 0.5f) * 0.5f + 0.5f)"
+
+
+# the cell of gates input, cell, forget and the cell before; the activation of cell and output gate
+_FLOAT_CELL = (
+    f"{_opened('$0')} * F_TANH($1) + {_opened('$2')} * $3",
+    f"F_TANH($0) * {_opened('$1')}",
+)
+_INTEGER_CELL = (
+    "clamp_to(shifted_right_16(times_16(@0[(u16)$0], @1[(u16)$1]), 4) "
+    "+ times_16(@0[(u16)$2], $3), -32768, 32767)",
+    "clamp_to(shifted_right_16(times_16(@0[(u16)$1], "
+    "@1[(u16)clamp_to(2 * $0, -32768, 32767)]), 8) + 128, 0, 255)",
+)
+
+
+def _float_gates(node: NodeSpec, capability: Capability, joined: int, batch: int) -> Kernel:
+    bias = values(node.input(3))
+    return dense(capability, joined, batch, values(node.input(2)), 3, [("n", bias)])
+
+
+def _integer_gates(node: NodeSpec, capability: Capability, joined: int, batch: int) -> Kernel:
+    """Rounded twice, halves upwards: see `_integer_step`."""
+    weights = values(node.input(2)).astype(np.int16) - np.int16(node.input(2).zero_point)
+    q, shift = quantize_multiplier(4096 * node.input(3).scale)
+    left, right = max(shift, 0), max(-shift, 0)
+    high = f"(((((i64)(v) + LOAD3(n)) << {left}) * {q} + ((i64)1 << 30)) >> 31)"
+    finish = f"clamp_to(({high} + {(1 << right) >> 1}) >> {right}, -32768, 32767)"
+    bias = (values(node.input(3)),)
+    return dense_integers(capability, joined, batch, weights, 128, finish, 3, bias)

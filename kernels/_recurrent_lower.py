@@ -210,13 +210,13 @@ def dense_integers(
     output: int,
     extra: Sequence[int | Array] = (),
 ) -> Kernel:
-    """Rows of int8 less `zero`, times int8 weights [units, depth]; `finish` of the sum `v`, row `r`
-    and unit `n`, which reads what is `extra` as LOAD3, LOAD4 …
+    """Rows of bytes less `zero`, times weights of int8 or int16 [units, depth]; `finish` of the sum
+    `v`, row `r` and unit `n`, which reads what is `extra` as LOAD3, LOAD4 …
     """
     units, depth = weights.shape
-    macros = vector_macros(capability, "i32", "i8", units)
+    macros = vector_macros(capability, "i32", f"i{8 * weights.itemsize}", units)
     offset = (-zero * weights.sum(axis=1, dtype=np.int64)).astype(np.int32)
-    reads: tuple[int | Array, ...] = (x, blocked(weights, macros, np.int8), offset, *extra)
+    reads: tuple[int | Array, ...] = (x, blocked(weights, macros, weights.dtype), offset, *extra)
     each = share_for(capability, rows, 1)
     defines = {
         **macros,
