@@ -73,12 +73,12 @@ def division() -> bytes:
 
 
 def transposes() -> bytes:
-    """Three kernels in a row."""
+    """Three kernels in a row, of more than one work-item each."""
     b = ModelBuilder()
     g = b.subgraph("main")
-    y = g.input("x", (3, 50))
+    y = g.input("x", (300, 50))
     axes = g.constant("axes", np.array([1, 0], np.int32))
-    for name, shape in (("t", (50, 3)), ("u", (3, 50)), ("y", (50, 3))):
+    for name, shape in (("t", (50, 300)), ("u", (300, 50)), ("y", (50, 300))):
         y = g.op("TRANSPOSE", [y, axes], (name, shape, "float32"))
     g.outputs(y)
     return b.build()
@@ -254,7 +254,7 @@ def test_recorded_launches(delegate: OpenCLDelegate) -> None:
     found.__dict__["commands"] = Commands(found.library, found.device.platform)
     interpreter = Interpreter(model_content=transposes(), delegates=[delegate])
     for seed in range(3):
-        x = np.random.default_rng(seed).standard_normal((3, 50)).astype(np.float32)
+        x = np.random.default_rng(seed).standard_normal((300, 50)).astype(np.float32)
         np.testing.assert_allclose(interpreter.run({"x": x})["y"], x.T)
     (placed,) = interpreter._graph.delegation.plans[0].placed
     (call,) = placed.kernel._plan._replay._calls  # type: ignore[attr-defined]
@@ -274,5 +274,5 @@ def test_launches_that_are_not_recorded(
     commands = Commands(found.library, found.device.platform)
     monkeypatch.setattr(commands, "record", refuse)
     found.__dict__["commands"] = commands
-    x = np.random.default_rng(0).standard_normal((3, 50)).astype(np.float32)
+    x = np.random.default_rng(0).standard_normal((300, 50)).astype(np.float32)
     np.testing.assert_array_equal(run(transposes(), [delegate], {"x": x}), x.T)

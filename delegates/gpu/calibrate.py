@@ -26,7 +26,7 @@ from .cache import ProgramCache
 from .device import Device
 
 VARIABLE = "LITEDELEGATE_COSTS"
-FORMAT = "2"  # of what is kept: another one is measured anew
+FORMAT = "3"  # of what is kept: another one is measured anew
 _SECONDS = 0.03  # for each model
 _CHAIN = 16
 _COPIED = 1 << 22  # bytes

@@ -19,6 +19,7 @@ from .device import Device, Launch
 from .fuse import Fuser, Item
 from .halves import halve
 from .memory import allocate
+from .merge import merged
 from .render import Text, render
 
 _MOST_RECORDINGS = 8
@@ -79,6 +80,10 @@ class Plan:
             for name, f in zip(self.kernels, fuser.kernels, strict=True)
             if math.prod(f.output.shape)
         ]
+        if fuse:
+            launches = merged(todo, device.capability)
+            todo = [t for t, _ in launches]
+            self._launch_names = _names(self._launch_names, [count for _, count in launches])
         built: Mapping[str, Any] = {}
         ours = [t for t in todo if t.call is None]
         if ours:
@@ -285,3 +290,14 @@ class Plan:
         """`bind` and `invoke`."""
         self.bind(inputs, outputs)
         self.invoke()
+
+
+def _names(kernels: Sequence[str], counts: Sequence[int]) -> list[str]:
+    """Names of launches, each of so many kernels."""
+    found, at = [], 0
+    for count in counts:
+        of = list(dict.fromkeys(kernels[at : at + count]))
+        more = f" and {len(of) - 3} more" if len(of) > 3 else ""
+        found.append(of[0] if count == 1 else f"{count} kernels: {', '.join(of[:3])}{more}")
+        at += count
+    return found

@@ -104,6 +104,7 @@ class Text:
     status: bool
     brought: bool  # whether an op brought text of its own along
     call: Any = None  # a library's, without text
+    functions: tuple[tuple[str, str], ...] = ()  # that it calls, by name
     name: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -114,6 +115,7 @@ def program(texts: Sequence[Text]) -> str:
     """The text of a program of all distinct kernels."""
     uses = dict.fromkeys(u for t in texts for u in t.uses)
     parts = [_BFLOAT16, *(text(u) for u in uses)]
+    parts += {name: source for t in texts for name, source in t.functions}.values()
     parts += {t.name: t.source.replace("KERNEL_NAME", t.name) for t in texts}.values()
     return "\n".join(parts)
 
