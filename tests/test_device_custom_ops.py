@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 import shutil
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -264,3 +265,19 @@ def test_a_registration_takes_its_options_itself(delegate: Delegate) -> None:
     op: Registration = dataclasses.replace(scale.registration, lower=lower)
     report = check(model("Scale", factor=0.25), {"Scale": op}, delegate)
     assert list(report.partitions[0].kernels) == ["NEG+Scale+EXP"]
+
+
+def test_text_that_does_not_compile_leaves_no_file(
+    opencl: OpenCLDelegate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+
+    @custom_op("Broken", shape="same", lower=lambda node, _: Map("$0 * * 2.0f", (Read(0),)))
+    def broken(x: Any) -> Any:
+        return x
+
+    report = check(model("Broken"), {"Broken": broken}, opencl)
+    assert [r.code for r in report.nodes[1].refusals] == ["BUILD_FAILED"]
+    assert not list(folder.glob("*.cl"))

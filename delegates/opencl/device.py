@@ -22,6 +22,7 @@ from .command_buffer import EXTENSION, Call, Commands, Unrecorded, faster
 from .find import library
 from .sharing import HostMemory, Mapped
 
+SAVED = "(source saved as "  # of PyOpenCL's errors
 # a driver can be there and its compiler not know the CPU
 _TRIVIAL = "kernel void k(global int* p) { *p = 1; }"
 # what PoCL's compiler takes where it knows that the CPU has the instruction ...
@@ -298,7 +299,12 @@ def _cpu_flags() -> frozenset[str]:
 
 
 def _log(error: Exception) -> str:
-    """The compiler's words in PyOpenCL's error, without its frame."""
+    """The compiler's words in PyOpenCL's error, without its frame; and without the file that
+    PyOpenCL leaves behind for each text that does not build.
+    """
     lines = [line.strip() for line in str(error).splitlines()]
+    for line in lines:
+        if line.startswith(SAVED):
+            Path(line.removeprefix(SAVED).removesuffix(")")).unlink(missing_ok=True)
     kept = [x for x in lines if x and not x.startswith(("(", "Build on <", "clBuildProgram"))]
     return "; ".join(kept[:20]) or str(error)
