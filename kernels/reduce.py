@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ._check import COMPLEX, NUMBERS
-from ._lower import Lower, check, f32, indices, literal
 from ._quant import (
     multiply_by_quantized_multiplier,
     multiply_by_quantized_multiplier_64,
     quantize_multiplier,
 )
-from ._reduction_lower import lower_reduction, sum_type
+from ._reduce_lower import lower_extreme, lower_logical, lower_prod, lower_sum
+from ._reduction import (
+    GREATEST_BFLOAT16,
+    SMALL_INTEGERS,
+    axes_of,
+    mean_multiplier,
+    real_multiplier,
+)
 from ._shape import (
     INDEX,
-    axis_of,
     integers,
     known,
     like,
@@ -29,11 +33,7 @@ from ._shape import (
     view,
 )
 from .api import Binding, NodeSpec, OpError, Registration, Run, Shape, op, take
-from .device import Capability, Lowered
 from .types import Array, DType, bfloat16_to_float32, float32_to_bfloat16
-
-_GREATEST_BFLOAT16 = 3.3895313892515355e38
-_SMALL_INTEGERS = (DType.INT8, DType.UINT8, DType.INT16)
 
 
 def _infer(node: NodeSpec, *dtypes: DType) -> list[Shape | None]:
@@ -46,15 +46,10 @@ def _infer(node: NodeSpec, *dtypes: DType) -> list[Shape | None]:
     values = known(axis)
     if values is None:
         return [None]
-    axes = _axes(node, values, x.rank)
+    axes = axes_of(node, values, x.rank)
     if node.options.keep_dims:
         return [tuple(1 if i in axes else d for i, d in enumerate(x.shape))]
     return [tuple(d for i, d in enumerate(x.shape) if i not in axes)]
-
-
-def _axes(node: NodeSpec | Binding, values: tuple[int, ...], rank: int) -> tuple[int, ...]:
-    """Sorted, each once. A scalar has nothing to reduce, whatever the axes."""
-    return tuple(sorted({axis_of(node, v, rank) for v in values})) if rank else ()
 
 
 class Folded:
@@ -66,7 +61,7 @@ class Folded:
 
     def __init__(self, b: Binding) -> None:
         x, y = b.xi(0), b.y[0]
-        reduced = _axes(b, integers(b, 1), x.ndim)
+        reduced = axes_of(b, integers(b, 1), x.ndim)
         self.all = len(reduced) == x.ndim
         sizes: list[int] = []
         kinds: list[bool] = []
@@ -180,30 +175,16 @@ def _stored_sum(b: Binding, f: Folded, multiplier: int, shift: int) -> Run:
     return run
 
 
-def _real_multiplier(b: Binding | NodeSpec) -> tuple[int, int]:
-    """Input scale over output scale; 1 where they have none."""
-    x, y = b.input(0).scale, b.outputs[0].scale
-    return quantize_multiplier(x / y if x and y else 1.0)
-
-
-def _mean_multiplier(b: Binding | NodeSpec, count: int) -> tuple[int, int]:
-    """`_real_multiplier` over `count`."""
-    multiplier, shift = _real_multiplier(b)
-    # scaled up so that few bits are lost
-    up = min(count.bit_length() - 1, 32, 31 + shift)
-    return (multiplier << up) // count, shift - up
-
-
 def _sum(b: Binding, f: Folded) -> Run | None:
     x = b.input(0)
     if f.x.size == 0:
         return partial(f.y.fill, 0)
     if x.dtype.is_float:
         return _float_sum(b, f, 1.0)
-    if x.dtype in _SMALL_INTEGERS:
+    if x.dtype in SMALL_INTEGERS:
         # TensorFlow Lite's reference kernel reads int8 and int16 as uint8 here, a fault that is not
         # copied: the values are read as what they are
-        return _stored_sum(b, f, *_real_multiplier(b))
+        return _stored_sum(b, f, *real_multiplier(b))
     return _ufunc(np.add, f, dtype=f.x.dtype)
 
 
@@ -213,8 +194,8 @@ def _mean(b: Binding, f: Folded) -> Run | None:
         return partial(f.y.fill, np.nan if x.dtype in _PLAIN_FLOATS else _empty_mean(x.dtype))
     if x.dtype.is_float:
         return _float_sum(b, f, 1.0 / f.count)
-    if x.dtype in _SMALL_INTEGERS:
-        return _stored_sum(b, f, *_mean_multiplier(b, f.count))
+    if x.dtype in SMALL_INTEGERS:
+        return _stored_sum(b, f, *mean_multiplier(b, f.count))
     wide = np.uint64 if x.dtype.name.startswith("U") else np.int64
     total, sign = b.scratch(f.y.shape, wide), b.scratch(f.y.shape, wide)
 
@@ -240,7 +221,7 @@ def _empty_mean(dtype: DType) -> int:
 
 def _prod(b: Binding, f: Folded) -> Run | None:
     x = b.input(0)
-    if x.quant is not None and x.dtype in _SMALL_INTEGERS:
+    if x.quant is not None and x.dtype in SMALL_INTEGERS:
         return _quantized_prod(b, f) if f.x.size else partial(f.y.fill, 0)
     if x.dtype in (DType.FLOAT16, DType.BFLOAT16):
         return _in_float32(b, f, np.multiply, 1.0)
@@ -293,7 +274,7 @@ def _extreme(b: Binding, f: Folded, largest: bool) -> Run | None:
         return _ufunc(np.maximum if largest else np.minimum, f, initial=worst)
     ufunc = np.fmax if largest else np.fmin
     if dtype is DType.BFLOAT16:
-        bound = -_GREATEST_BFLOAT16 if largest else _GREATEST_BFLOAT16
+        bound = -GREATEST_BFLOAT16 if largest else GREATEST_BFLOAT16
     else:
         limit = np.finfo(f.x.dtype)
         bound = float(limit.min if largest else limit.max)
@@ -321,7 +302,7 @@ def _with_first_nan(f: Folded, reduce: Run) -> Run:
 
 
 def _infer_extreme(node: NodeSpec) -> list[Shape | None]:
-    if node.input(0).dtype in _SMALL_INTEGERS:
+    if node.input(0).dtype in SMALL_INTEGERS:
         same_quantization(node, node.input(0), node.outputs[0])
     return _infer(node, *NUMBERS, DType.BOOL)
 
@@ -330,7 +311,7 @@ def _infer_prod(node: NodeSpec) -> list[Shape | None]:
     x, y = node.input(0), node.outputs[0]
     if x.quant is not None and x.dtype is DType.UINT8:
         raise OpError("REDUCE_PROD takes no quantised uint8; int8 and int16 may be quantised")
-    if x.quant is not None and x.dtype in _SMALL_INTEGERS and not y.scale:
+    if x.quant is not None and x.dtype in SMALL_INTEGERS and not y.scale:
         raise OpError(f"REDUCE_PROD: {x.name!r} is quantised, {y.name!r} is not")
     return _infer(node, *NUMBERS, DType.BOOL, *COMPLEX)
 
@@ -347,126 +328,34 @@ def _infer_bool(node: NodeSpec) -> list[Shape | None]:
     return _infer(node, DType.BOOL)
 
 
-# -- devices
-
-
-def _lower_sum(node: NodeSpec, capability: Capability) -> Lowered:
-    """SUM and MEAN."""
-    check(node, capability)
-    x, y = node.input(0), node.outputs[0]
-    axes = _axes(node, indices(node.input(1)), x.rank)
-    count = size_of([x.shape[i] for i in axes])
-    mean, acc, finish = node.op == "MEAN", sum_type(x.dtype), "(v)"
-    if x.dtype in _SMALL_INTEGERS and count:
-        q, shift = _mean_multiplier(node, count) if mean else _real_multiplier(node)
-        offset = int(np.int64(x.zero_point * count).astype(np.int32))
-        stored = f"multiply_quantized((v) - {offset}, {q}, {shift})"
-        low, high = y.dtype.range()
-        finish = f"clamp_to((i64){stored} + {y.zero_point}, {low}, {high})"
-    elif mean and x.dtype.is_float:
-        finish = f"(v) / ({acc}){count}"
-    elif mean:
-        acc = "u64" if x.dtype.name.startswith("U") else "i64"
-        finish = f"(v) / ({acc}){count}"
-    nothing = "0"
-    if mean and x.dtype.is_float:
-        nothing = f32(math.nan)
-    return lower_reduction(node, capability, axes, "0", "(a) + (v)", finish, acc, nothing)
-
-
-def _lower_logical(sign: str, start: str) -> Lower:
-    def lower(node: NodeSpec, capability: Capability) -> Lowered:
-        check(node, capability)
-        axes = _axes(node, indices(node.input(1)), node.input(0).rank)
-        return lower_reduction(node, capability, axes, start, f"(a) {sign} (v)")
-
-    return lower
-
-
-def _lower_prod(node: NodeSpec, capability: Capability) -> Lowered:
-    check(node, capability)
-    x = node.input(0)
-    axes = _axes(node, indices(node.input(1)), x.rank)
-    if x.quant is not None and x.dtype in _SMALL_INTEGERS:
-        return _lower_quantized_prod(node, capability, axes)
-    kind = sum_type(x.dtype)
-    wrapping = {"i32": "u32", "i64": "u64"}.get(kind, kind)
-    combine = "(a) && (v)" if x.dtype is DType.BOOL else "(a) * (v)"
-    return lower_reduction(node, capability, axes, "1", combine, acc=wrapping)
-
-
-def _lower_quantized_prod(node: NodeSpec, capability: Capability, axes: Sequence[int]) -> Lowered:
-    """As `_quantized_prod`: the first term is not rescaled, which a sum of 0 stands for."""
-    x, y = node.input(0), node.outputs[0]
-    low, high = y.dtype.range()
-    count = size_of([x.shape[i] for i in axes])
-    if not count:
-        return lower_reduction(node, capability, axes, "0", "(a)")
-    q, shift = quantize_multiplier(x.scale / float(np.power(y.scale, 1.0 / count)))
-
-    def rescaled(text: str) -> str:
-        return f"(i64)(i32)multiply_quantized_wide({text}, {q}, {shift})"
-
-    term = f"((i64)(v) - {x.zero_point})"
-    combine = f"k == 0 ? {term} : {rescaled(f'(a) * {term}')}"
-    finish = f"clamp_to({rescaled('(v)')} + {y.zero_point}, {low}, {high})"
-    return lower_reduction(node, capability, axes, "0", combine, finish, "i64", ordered=True)
-
-
-def _lower_extreme(largest: bool) -> Lower:
-    def lower(node: NodeSpec, capability: Capability) -> Lowered:
-        check(node, capability)
-        x = node.input(0)
-        axes = _axes(node, indices(node.input(1)), x.rank)
-        sign = ">" if largest else "<"
-        if x.dtype.is_float and len(axes) == x.rank and x.size:
-            # a NaN that comes first stays
-            first = "LOAD0(base + j)"
-            finish = "LOAD1(0) != LOAD1(0) ? LOAD1(0) : (v)"
-            combine = "F_MAX(a, v)" if largest else "F_MIN(a, v)"
-            return lower_reduction(node, capability, axes, first, combine, finish)
-        if x.dtype.is_float:
-            most = _GREATEST_BFLOAT16
-            if x.dtype is not DType.BFLOAT16:
-                most = float(np.finfo(x.dtype.numpy).max)
-            start = literal(-most if largest else most, x.dtype)
-            combine = "F_MAX(a, v)" if largest else "F_MIN(a, v)"
-            return lower_reduction(node, capability, axes, start, combine)
-        low, high = (0, 1) if x.dtype is DType.BOOL else x.dtype.range()
-        start = literal(low if largest else high, x.dtype)
-        return lower_reduction(node, capability, axes, start, f"(a) {sign} (v) ? (a) : (v)")
-
-    return lower
-
-
 OPS: dict[str, Registration] = {
-    "MEAN": op("MEAN", _infer_number, _each(_mean), versions=(1, 3), lower=_lower_sum),
-    "SUM": op("SUM", _infer_sum, _each(_sum), versions=(1, 2), lower=_lower_sum),
-    "REDUCE_PROD": op("REDUCE_PROD", _infer_prod, _each(_prod), versions=(1, 2), lower=_lower_prod),
+    "MEAN": op("MEAN", _infer_number, _each(_mean), versions=(1, 3), lower=lower_sum),
+    "SUM": op("SUM", _infer_sum, _each(_sum), versions=(1, 2), lower=lower_sum),
+    "REDUCE_PROD": op("REDUCE_PROD", _infer_prod, _each(_prod), versions=(1, 2), lower=lower_prod),
     "REDUCE_MAX": op(
         "REDUCE_MAX",
         _infer_extreme,
         _each(partial(_extreme, largest=True)),
         versions=(1, 3),
-        lower=_lower_extreme(True),
+        lower=lower_extreme(True),
     ),
     "REDUCE_MIN": op(
         "REDUCE_MIN",
         _infer_extreme,
         _each(partial(_extreme, largest=False)),
         versions=(1, 3),
-        lower=_lower_extreme(False),
+        lower=lower_extreme(False),
     ),
     "REDUCE_ANY": op(
         "REDUCE_ANY",
         _infer_bool,
         _each(lambda b, f: _ufunc(np.logical_or, f)),
-        lower=_lower_logical("||", "0"),
+        lower=lower_logical("||", "0"),
     ),
     "REDUCE_ALL": op(
         "REDUCE_ALL",
         _infer_bool,
         _each(lambda b, f: _ufunc(np.logical_and, f)),
-        lower=_lower_logical("&&", "1"),
+        lower=lower_logical("&&", "1"),
     ),
 }
