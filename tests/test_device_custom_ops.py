@@ -281,3 +281,18 @@ def test_text_that_does_not_compile_leaves_no_file(
     report = check(model("Broken"), {"Broken": broken}, opencl)
     assert [r.code for r in report.nodes[1].refusals] == ["BUILD_FAILED"]
     assert not list(folder.glob("*.cl"))
+
+
+@pytest.mark.parametrize("text", ["", "KERNEL void another(PARAMETERS) {}"])
+def test_text_without_its_kernel_costs_this_node_alone(opencl: OpenCLDelegate, text: str) -> None:
+    def lower(node: NodeSpec, _: Capability) -> Lowered:
+        return Lowered([Kernel(Source(text), (0,), X.shape[::-1])])
+
+    @custom_op("Empty", shape="same", lower=lower)
+    def empty(x: Any) -> Any:
+        return x
+
+    report = check(model("Empty"), {"Empty": empty}, opencl)
+    (why,) = report.nodes[1].refusals
+    assert why.code == "BUILD_FAILED" and "it takes KERNEL_NAME" in why.text
+    assert not report.nodes[0].refusals and not report.nodes[2].refusals

@@ -173,6 +173,12 @@ class OpenCLDevice(Device):
 
     def build(self, source: str, names: Sequence[str]) -> Mapping[str, Any]:
         program = self._program(f"{self.prelude}\n{source}")
+        try:
+            made = program.get_info(self.library.program_info.KERNEL_NAMES).split(";")
+        except self.library.Error:  # Intel's, of a program without any
+            made = []
+        if lacking := [name for name in names if name not in made]:
+            raise BuildError(f"the text has no kernel {', '.join(lacking)}: it takes KERNEL_NAME")
         return {name: partial(self.library.Kernel, program, name) for name in names}
 
     def _program(self, source: str) -> Any:
