@@ -117,12 +117,17 @@ def keygen(kind: str, path: Path) -> None:
         from ..customops.bundle_keys import Key
 
         with Key.generate(kind) as key:
-            key.save(path)
             if kind == "secret":
+                key.save(path)
                 click.echo(f"{path} written: both sides need it")
                 return
             public = path.with_name(f"{path.name}.pub")
             key.public().save(public)
+            try:
+                key.save(path)
+            except BaseException:  # both or none
+                public.unlink()
+                raise
             click.echo(f"{path} and {public} written; the public part:\n{key.public().text()}")
 
 

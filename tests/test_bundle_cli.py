@@ -59,6 +59,14 @@ def made(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cli:
     return cli
 
 
+@pytest.mark.parametrize("there", ["k.key", "k.key.pub"])
+def test_keygen_writes_both_or_none(cli: Cli, tmp_path: Path, there: str) -> None:
+    (tmp_path / there).write_text("precious")
+    got = cli("keygen", "signer", "k.key")
+    assert got.code == 1 and f"File exists: '{there}'" in got.err
+    assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [(there, "precious")]
+
+
 TRUST = ("--trusted", "signer.key.pub")
 
 
