@@ -14,9 +14,13 @@ KERNEL void KERNEL_NAME(PARAMETERS)
     i64 total = 0;
     for (i32 j = 0; j < DEPTH; j++)
         total += IN2[most - LOAD0(base + j)];
-    i32 bits = 0;
-    while (total >> bits)
-        bits++;
+    i32 bits = 1;
+    i64 left = total;
+    for (i32 step = 32; step > 0; step /= 2)
+        if (left >> step) {
+            left >>= step;
+            bits += step;
+        }
     const i64 inverse = reciprocal_of(total, bits);
     i32 exponent = bits - 20 + 31 - BITS;
     exponent = exponent < 32 ? exponent : 32;
