@@ -9,11 +9,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 VARIABLE = "LITEDELEGATE_CACHE"
+_DIGEST = hashlib.sha256().digest_size
 
 
 class ProgramCache:
     """Built programs by what they were built from: one file for each, written whole or not at all.
 
+    A file is the SHA-256 of what is kept, and that: drivers run what they are given, so what a disk
+    has damaged must not reach them, and is as if it were not there.
     The folder is `folder`, else that of the environment's LITEDELEGATE_CACHE, else
     `litedelegate/programs` in the user's cache folder; an empty one of the first two turns it off.
     `hits` and `misses` count this process's look-ups.
@@ -37,7 +40,7 @@ class ProgramCache:
     def get(self, parts: Sequence[str]) -> bytes | None:
         path = self.path(parts)
         try:
-            found = path.read_bytes() if path is not None else None
+            found = _intact(path.read_bytes()) if path is not None else None
         except OSError:
             found = None
         if found is None:
@@ -51,19 +54,36 @@ class ProgramCache:
         path = self.path(parts)
         if path is None:
             return
+        name = ""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             handle, name = tempfile.mkstemp(dir=path.parent)
             with os.fdopen(handle, "wb") as file:
-                file.write(binary)
+                file.write(hashlib.sha256(binary).digest() + binary)
             os.replace(name, path)
         except OSError:
             self.folder = None
+            if name:  # a part of it would fill a full disk further
+                Path(name).unlink(missing_ok=True)
+
+
+def _intact(kept: bytes) -> bytes | None:
+    binary = kept[_DIGEST:]
+    return binary if hashlib.sha256(binary).digest() == kept[:_DIGEST] else None
 
 
 def _default_folder() -> Path | None:
     given = os.environ.get(VARIABLE)
     if given is not None:
-        return Path(given) if given else None
+        return _at_home(given) if given else None
     base = os.environ.get("LOCALAPPDATA" if os.name == "nt" else "XDG_CACHE_HOME")
-    return Path(base or Path.home() / ".cache") / "litedelegate" / "programs"
+    home = _at_home(base or "~/.cache")
+    return home and home / "litedelegate" / "programs"
+
+
+def _at_home(folder: str) -> Path | None:
+    """`folder` with its ~ filled in; None where nobody knows what the user's home is."""
+    try:
+        return Path(folder).expanduser()
+    except RuntimeError:
+        return None
