@@ -12,7 +12,7 @@ from .device_arrays import is_device_array
 from .errors import NodeError
 from .find_delegates import check_delegate, find_delegates, make_delegate
 from .graph import Graph
-from .rules import Pick, Rules, check_picks
+from .rules import Pick, Rules, check_picks, listed_picks
 from .self_check import Difference
 from .settings import Settings
 from .tensor import LiveTensor
@@ -25,14 +25,11 @@ if TYPE_CHECKING:
 def make_rules(
     only: Iterable[Pick] | None, exclude: Iterable[Pick], strict: bool, verify: bool | int
 ) -> Rules:
-    for name, picks in (("only", only), ("exclude", exclude)):
-        if isinstance(picks, str):
-            raise TypeError(f"{name} is a list of node numbers, operators and tensor names")
     if verify < 0:
         raise ValueError(f"verify is a number of invokes, not {verify}")
     return Rules(
-        only=None if only is None else tuple(only),
-        exclude=tuple(exclude),
+        only=None if only is None else listed_picks("only", only),
+        exclude=listed_picks("exclude", exclude),
         strict=strict,
         verify=int(verify),
     )

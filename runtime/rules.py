@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from .node import LiveNode
 
@@ -14,6 +16,21 @@ if TYPE_CHECKING:
 BY_THE_USER = "the user said no: "
 
 Pick = int | str  # a node's number in the main subgraph, an operator, or a tensor's name
+
+
+def listed_picks(name: str, picks: Iterable[Pick]) -> tuple[Pick, ...]:
+    """What the argument `name` holds. TypeError for what is no list of numbers and names."""
+    if isinstance(picks, str | bytes) or not isinstance(picks, Iterable):
+        raise TypeError(
+            f"{name} is a list of node numbers, operators and tensor names, not {picks!r}"
+        )
+    items = tuple(picks)
+    for item in items:
+        if isinstance(item, bool) or not isinstance(item, str | int | np.integer):
+            raise TypeError(
+                f"{name}: {item!r} is neither a node's number nor an operator or tensor's name"
+            )
+    return items
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ class SimpleDelegate(Delegate):
     build is tried unfused, if `build_unfused` is there; then its nodes are refused with
     BUILD_FAILED, and the graph is partitioned again without them.
 
-    * `max_delegated_partitions`: the partitions that save most are kept; 0: no limit.
+    * `max_delegated_partitions`: the partitions that save most are kept; 0 or less: no limit.
     * `min_nodes_per_partition`: smaller ones are left alone.
     * `profile`: with it, partitions that cost more than they save are left alone: the work on the
       device and the bytes that cross, against `host_profile`.
@@ -101,7 +101,7 @@ class SimpleDelegate(Delegate):
                 id(p): text for p in partitions if (text := self._not_worth_it(p)) is not None
             }
             most = self.max_delegated_partitions
-            if not dropped and most and len(partitions) > most:
+            if not dropped and 0 < most < len(partitions):
                 best = sorted(partitions, key=self._worth, reverse=True)
                 text = f"{len(partitions)} partitions; {self.name} takes {most} at most"
                 dropped = {id(p): text for p in best[most:]}

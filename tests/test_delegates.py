@@ -208,8 +208,12 @@ def test_only_and_exclude() -> None:
     assert placed(only=[]) == "------"
     with pytest.raises(ValueError, match="'t77' is no node's number"):
         placed(exclude=["t77"])
-    with pytest.raises(TypeError, match="only is a list"):
-        placed(only="ADD")
+    for wrong in ("ADD", 3):
+        with pytest.raises(TypeError, match=f"only is a list .*, not {wrong!r}"):
+            placed(only=wrong)
+    for wrong in (None, True, 1.0):
+        with pytest.raises(TypeError, match=f"exclude: {wrong!r} is neither a node's number nor"):
+            placed(exclude=[wrong])
 
 
 def test_limits_on_partitions() -> None:
@@ -232,6 +236,7 @@ def test_limits_on_partitions() -> None:
     assert placed() == "DD-D-DDD"
     assert placed(min_nodes_per_partition=2) == "DD---DDD"
     assert placed(max_delegated_partitions=1) == "-----DDD"
+    assert placed(max_delegated_partitions=-1) == placed(max_delegated_partitions=0)
     assert placed(min_nodes_per_partition=4) == "--------"
 
 
