@@ -107,7 +107,15 @@ def test_named_profiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert ask(None) == (OPENCL_CPU, NUMPY)
     with pytest.raises(ValueError, match="got 'fast'; there are calibrated, none, numpy"):
         ask("fast")
+    with pytest.raises(ValueError, match="costs: got 'fast'"):  # not later, when it is used
+        OpenCLDelegate(name("opencl-intel"), costs="fast")
+    with pytest.raises(ValueError, match="costs: got 3"):
+        OpenCLDelegate(name("opencl-intel"), costs=3)  # type: ignore[arg-type]
+    monkeypatch.setenv(VARIABLE, "slow")
+    with pytest.raises(ValueError, match="LITEDELEGATE_COSTS: got 'slow'"):
+        OpenCLDelegate(name("opencl-intel"))
     # nowhere to keep them: each process would measure
+    monkeypatch.delenv(VARIABLE)
     monkeypatch.setenv("LITEDELEGATE_CACHE", "")
     assert choose("calibrated", found, ProgramCache(), lambda: pytest.fail("")) == (None, NUMPY)
 

@@ -14,7 +14,7 @@ from ...kernels.device import Lowered
 from ...runtime.cost import CostProfile
 from ...runtime.delegate import Kernel, Partition
 from ..gpu.cache import ProgramCache
-from ..gpu.calibrate import choose
+from ..gpu.calibrate import checked, choose
 from ..gpu.delegate import GpuDelegate
 from . import buffers
 from .cublas import Cublas
@@ -58,10 +58,11 @@ class CUDADelegate(GpuDelegate):
         costs: str | CostProfile | None = None,
         cache: str | os.PathLike[str] | None = None,
     ) -> None:
+        wanted = checked(costs)
         programs = ProgramCache(cache)
         found = CUDADevice(device, programs, stream, allocator, graphs)
         plain = partial(GpuDelegate, "cuda", found)
-        super().__init__("cuda", found, half, partial(choose, costs, found, programs, plain))
+        super().__init__("cuda", found, half, partial(choose, wanted, found, programs, plain))
         self._cublas = Cublas(found, tf32, cublas_from) if cublas else None
 
     def _lower(self, spec: NodeSpec, registration: Registration) -> Lowered:

@@ -56,17 +56,26 @@ def choose(
     `runtime.cost.PROFILES`, against that of numpy there. None: what the environment's
     LITEDELEGATE_COSTS says, else "calibrated". ValueError for another name.
     """
-    if isinstance(costs, CostProfile):
-        return costs, NUMPY
-    name = costs or os.environ.get(VARIABLE) or "calibrated"
+    name = checked(costs) or "calibrated"
+    if isinstance(name, CostProfile):
+        return name, NUMPY
     if name == "none" or (name == "calibrated" and programs.folder is None):
         return None, NUMPY
     if name == "calibrated":
         return profiles(device, programs, make)
-    if name not in PROFILES:
-        known = ", ".join(("calibrated", "none", *PROFILES))
-        raise ValueError(f"costs: got {name!r}; there are {known}")
     return PROFILES[name], NUMPY
+
+
+def checked(costs: str | CostProfile | None) -> str | CostProfile | None:
+    """`costs`, or, where it is None, what LITEDELEGATE_COSTS says. ValueError for what `choose`
+    does not take: where a delegate is made, for later it would only take the delegate off.
+    """
+    wanted = costs or os.environ.get(VARIABLE) or None
+    known = ("calibrated", "none", *PROFILES)
+    if wanted is None or isinstance(wanted, CostProfile) or wanted in known:
+        return wanted
+    name = "costs" if costs else VARIABLE
+    raise ValueError(f"{name}: got {wanted!r}; there are {', '.join(known)}")
 
 
 def profiles(

@@ -8,7 +8,7 @@ from functools import partial
 from ...runtime.cost import CostProfile
 from ...runtime.delegate import Unavailable
 from ..gpu.cache import ProgramCache
-from ..gpu.calibrate import choose
+from ..gpu.calibrate import checked, choose
 from ..gpu.delegate import GpuDelegate
 from .device import OpenCLDevice
 from .find import matching
@@ -34,10 +34,11 @@ class OpenCLDelegate(GpuDelegate):
         half: bool = False,
         costs: str | CostProfile | None = None,
     ) -> None:
+        wanted = checked(costs)
         programs = ProgramCache(cache)
         found = open_device(device, programs)
         plain = partial(GpuDelegate, "opencl", found)
-        super().__init__("opencl", found, half, partial(choose, costs, found, programs, plain))
+        super().__init__("opencl", found, half, partial(choose, wanted, found, programs, plain))
 
 
 def open_device(wanted: str | int | None, programs: ProgramCache) -> OpenCLDevice:
