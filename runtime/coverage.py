@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..kernels.api import TensorSpec
 from .cost import NUMPY, estimate, nbytes, partition_cost
-from .delegate import Refusal
+from .delegate import Delegate, Refusal
 from .delegation import Delegation
 from .node import LiveNode
 from .plan import Placed
@@ -322,9 +322,17 @@ def _totals(
             )
             for op, places in sorted(by_op.items())
         },
-        {d.name: dict(d.describe()) for d in delegation.delegates},
+        {d.name: _described(d) for d in delegation.delegates},
         {**delegation.missing, **failures, **delegation.faults},
     )
+
+
+def _described(delegate: Delegate) -> dict[str, str]:
+    """What the delegate says of itself; where it cannot, why."""
+    try:
+        return dict(delegate.describe())
+    except Exception as e:
+        return {"describe": f"raised {type(e).__name__}: {e}"}
 
 
 def _edges(subgraph: LiveSubgraph) -> Iterator[Edge]:
