@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 def make_rules(
     only: Iterable[Pick] | None, exclude: Iterable[Pick], strict: bool, verify: bool | int
 ) -> Rules:
+    if not isinstance(verify, int):
+        raise TypeError(f"verify is a number of invokes, or True for one, not {verify!r}")
     if verify < 0:
         raise ValueError(f"verify is a number of invokes, not {verify}")
     return Rules(

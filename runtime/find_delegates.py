@@ -54,7 +54,8 @@ def find_delegates(delegates: Sequence[str | Delegate], on_unavailable: str | No
 
     A name is that of an entry point in the group `litedelegate.delegates`, "module:attribute", the
     path of a shared library (`load_delegate`), or "auto": all of cuda and opencl that are there.
-    ValueError for one that cannot be made, with "fallback" (or in "auto") none but a warning.
+    ValueError for one that cannot be made, with "fallback" a warning; for "auto" nothing, with
+    "error" ValueError where none of them is there.
     """
     found = Found()
     for wanted in delegates:
@@ -62,7 +63,9 @@ def find_delegates(delegates: Sequence[str | Delegate], on_unavailable: str | No
             found.delegates.append(wanted)
         elif wanted == "auto":
             for name in AUTO:
-                _add(found, name, on_unavailable or "fallback", quiet=True)
+                _add(found, name, "fallback", quiet=True)
+            if on_unavailable == "error" and found.missing.keys() >= set(AUTO):
+                raise ValueError("\n".join(found.missing[name] for name in AUTO))
         else:
             _add(found, wanted, on_unavailable or "error", quiet=False)
     return found
@@ -76,7 +79,7 @@ def _add(found: Found, name: str, on_unavailable: str, quiet: bool) -> None:
             raise
         found.missing[name] = str(e)
         if not quiet:
-            warnings.warn(f"{e}\nWhat it would have run is left to others.", stacklevel=4)
+            warnings.warn(f"{e}\nWhat it would have run is left to others.", stacklevel=6)
         return
     found.delegates.append(delegate)
     found.owned.append(delegate)

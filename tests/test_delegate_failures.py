@@ -21,6 +21,7 @@ from litedelegate import (
     Partition,
     Unavailable,
 )
+from litedelegate.runtime import find_delegates
 from litedelegate.runtime.delegate import Refusal
 from litedelegate.runtime.find_delegates import make_delegate
 
@@ -54,6 +55,22 @@ def test_prepare_raises_after_it_has_replaced() -> None:
     }
     assert [k.freed for k in fake.kernels] == [1]
     run(fake)
+
+
+@pytest.mark.parametrize("says", [RuntimeError("lost"), 7])
+def test_describe_fails(says: Any) -> None:
+    """The report is there, with why the delegate says nothing."""
+
+    class Mute(Fake):
+        def describe(self) -> dict[str, str]:
+            if isinstance(says, Exception):
+                raise says
+            return says  # type: ignore[no-any-return]
+
+    report = run(Mute()).delegate_coverage()
+    assert report.totals.delegated == {"fake": 6}
+    assert "raised" in report.totals.delegates["fake"]["describe"]
+    assert "raised" in report.to_html()
 
 
 def test_lower_raises_something_else() -> None:
@@ -265,15 +282,30 @@ def test_unavailable_is_an_error_or_a_fallback() -> None:
     name = f"{__name__}:no_device"
     with pytest.raises(ValueError, match=r"Unavailable: no GPU: looked for libcuda.so.1; install"):
         Interpreter(model_content=zigzag(), delegates=[name])
-    with pytest.warns(UserWarning, match="no GPU"):
+    with pytest.warns(UserWarning, match="no GPU") as caught:
         interpreter = Interpreter(
             model_content=zigzag(), delegates=[name], on_unavailable="fallback"
         )
+    assert [w.filename for w in caught] == [__file__]  # at the user's line
     assert interpreter.run({"t0": ones(1, 4)})["t6"][0, 0] == 22
     ((code, text),) = reasons(interpreter)
     assert code == "UNAVAILABLE" and "install the driver" in text
     with pytest.raises(ValueError, match="on_unavailable is"):
         Interpreter(model_content=zigzag(), on_unavailable="maybe")
+
+
+def test_auto_takes_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One is enough, even where errors are asked for; none is an error only there."""
+    name = f"{__name__}:no_device"
+    monkeypatch.setattr(find_delegates, "AUTO", (name, "fake_delegates:Fake"))
+    for asked in (None, "fallback", "error"):
+        interpreter = Interpreter(model_content=zigzag(), delegates=["auto"], on_unavailable=asked)
+        assert interpreter.delegate_coverage().totals.delegated == {"fake": 6}
+    monkeypatch.setattr(find_delegates, "AUTO", (name,))
+    interpreter = Interpreter(model_content=zigzag(), delegates=["auto"])
+    assert interpreter.delegate_coverage().totals.delegated == {}
+    with pytest.raises(ValueError, match="no GPU: looked for"):
+        Interpreter(model_content=zigzag(), delegates=["auto"], on_unavailable="error")
 
 
 def test_strict_and_none_is_there() -> None:

@@ -140,6 +140,9 @@ def test_strict_raises() -> None:
 
 
 def test_verify_is_a_number() -> None:
+    for wrong in ("1", None, 1.5):
+        with pytest.raises(TypeError, match="verify is a number of invokes, or True for one, not"):
+            Interpreter(model_content=zigzag(), verify=wrong)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="verify is a number of invokes, not -1"):
         Interpreter(model_content=zigzag(), verify=-1)
 
