@@ -20,7 +20,7 @@ from ..runtime.steps import by_name
 from . import inputs as sources
 from . import show
 from .failures import EXIT_CODES, LeftOnCpu, Unresolved, reported
-from .options import model_argument
+from .options import from_here, model_argument
 
 MOST_REASONS = 12
 DRY = ("cuda", "opencl")  # delegates that need no device to say what they would take
@@ -49,6 +49,7 @@ Examples:
     "-d",
     "delegates",
     multiple=True,
+    callback=from_here,
     metavar="NAME",
     help="In order; can be given several times. [default: auto]",
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,6 +32,7 @@ def input_options(command: Command) -> Command:
         click.option("--threads", type=click.IntRange(1), metavar="N",
                      help="Threads to use. [default: all cores]"),
         click.option("--delegate", "-d", "delegates", multiple=True, metavar="NAME",
+                     callback=from_here,
                      help="opencl, cuda, auto or MODULE:ATTRIBUTE; in order. [default: numpy]"),
         click.option("--quantize", is_flag=True,
                      help="Take floats for quantised inputs and quantise them."),
@@ -37,6 +40,15 @@ def input_options(command: Command) -> Command:
     for option in reversed(options):
         command = option(command)
     return command
+
+
+def from_here(
+    ctx: click.Context, param: click.Parameter, names: tuple[str, ...]
+) -> tuple[str, ...]:
+    """`names`, of which MODULE:ATTRIBUTE may be in the current folder: behind what is installed."""
+    if any(":" in name for name in names) and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+    return names
 
 
 def _floats(

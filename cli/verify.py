@@ -86,7 +86,10 @@ def command(
             ("nodes", escape(str(report))),
             ("compared", f"{show.plural(compared, 'node')} in {show.plural(runs, 'invoke')}"),
         ]))  # fmt: skip
-        _print(out, differences, Counter(unchecked.values()))
+        if compared or differences:
+            _print(out, differences, Counter(unchecked.values()))
+        else:
+            out.print("\nnothing was compared: `litedelegate coverage` says why")
     if differences:
         first = differences[0]
         raise Differs(f"{first.delegate} differs from numpy, first at {first}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -57,3 +58,36 @@ def test_run_and_benchmark_take_it(
     assert end.value.code == 0
     out = capsys.readouterr().out
     assert ("22" if command == "run" else "6 of 6 delegated in 1 partition") in out
+
+
+@pytest.mark.parametrize("command", ["coverage", "verify"])
+def test_modules_of_the_current_folder(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+) -> None:
+    """A script that is installed does not look there by itself."""
+    (tmp_path / "z.tflite").write_bytes(zigzag())
+    (tmp_path / f"mine_{command}.py").write_text("from simple_delegate import Arithmetic\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [p for p in sys.path if p not in ("", str(tmp_path))])
+    with pytest.raises(SystemExit) as end:
+        main([command, "z.tflite", "-d", f"mine_{command}:Arithmetic"], prog_name="litedelegate")
+    assert end.value.code == 0
+    assert "6 of 6 delegated in 1 partition" in capsys.readouterr().out
+
+
+def test_verify_says_where_nothing_was_compared(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    b = ModelBuilder()
+    g = b.subgraph()
+    x = g.input("x", (2,))
+    g.outputs(g.op("NEG", [x], ("n", (2,), "float32")))
+    path = tmp_path / "n.tflite"
+    path.write_bytes(b.build())
+    with pytest.raises(SystemExit):
+        main(["verify", str(path), "-d", NAME], prog_name="litedelegate")
+    out = capsys.readouterr().out
+    assert "nothing was compared" in out and "no result differs" not in out
