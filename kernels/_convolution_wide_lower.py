@@ -122,7 +122,8 @@ class _Form:
         scales = np.broadcast_to(weight_scales(spec), self._units).astype(np.float32)
         constants: list[int | Array] = [first, scales]
         row = f"m / {self._pixels}"
-        finish = f"(f32)(v) * IN2[3 * ({row})] * IN3[n]"
+        # the scales first: a sum near the largest float must not overflow on one of them alone
+        finish = f"(f32)(v) * (IN2[3 * ({row})] * IN3[n])"
         if self._bias is not None:
             constants.append(values(self._bias).reshape(-1).astype(np.float32))
             finish += " + IN4[n]"

@@ -5,11 +5,13 @@ KERNEL void KERNEL_NAME(PARAMETERS)
     const i32 row = GID0;
     if (row >= ROWS)
         return;
-    f32 low = 0.0f, high = 0.0f;
+    /* lost: 0, or NaN where a value is not finite, which makes all that the row gives NaN */
+    f32 low = 0.0f, high = 0.0f, lost = 0.0f;
     for (i32 i = 0; i < DEPTH; i++) {
         const f32 v = LOAD0(row * DEPTH + i);
         low = v < low ? v : low;
         high = v > high ? v : high;
+        lost += v - v;
     }
 #if ASYMMETRIC
     const f32 reach = high - low;
@@ -20,14 +22,14 @@ KERNEL void KERNEL_NAME(PARAMETERS)
     point = point < -128.0 ? -128.0 : point > 127.0 ? 127.0 : point;
     const f64 rounded = point < 0.0 ? point - 0.5 : point + 0.5;
     const f32 single = (f32)scale;
-    STORE(3 * row, single);
+    STORE(3 * row, single + lost);
     STORE(3 * row + 1, (f32)(1.0 / (f64)single));
     STORE(3 * row + 2, low == high ? 0.0f : (f32)F_TRUNC(rounded));
 #else
     /* whatever the scale of a row of zeros, its values are 0 */
     f32 top = -low > high ? -low : high;
     top = top < 1e-36f ? 1e-36f : top;
-    STORE(3 * row, (f32)((f64)top / 127.0));
+    STORE(3 * row, (f32)((f64)top / 127.0) + lost);
     STORE(3 * row + 1, (f32)(127.0 / (f64)top));
     STORE(3 * row + 2, 0.0f);
 #endif

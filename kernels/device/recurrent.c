@@ -21,20 +21,22 @@
 #define EACH_OF(u, count) for (i32 u = lane; u < (count); u += GROUP)
 /* in vectors of EW floats (FLOATS, LOADV, STOREV); EW divides the count */
 #define EACH_LANE_VECTOR(u, count) for (i32 u = lane * EW; u < (count); u += GROUP * EW)
-/* a row X(k) of floats as integers of 8 bits: what one stands for, its inverse, the zero point */
+/* a row X(k) of floats as integers of 8 bits: what one stands for, its inverse, the zero point;
+   lost_ is 0, or NaN where a value is not finite, which makes all that the row gives NaN */
 #define REACH(X, count) \
-    f32 low_ = 0.0f, high_ = 0.0f; \
+    f32 low_ = 0.0f, high_ = 0.0f, lost_ = 0.0f; \
     for (i32 k_ = 0; k_ < (count); k_++) { \
         const f32 v_ = X(k_); \
         low_ = v_ < low_ ? v_ : low_; \
         high_ = v_ > high_ ? v_ : high_; \
+        lost_ += v_ - v_; \
     }
 #define SYMMETRIC_ROW(X, count, scale, inverse, zero) \
     REACH(X, count) \
     f32 top_ = -low_ > high_ ? -low_ : high_; \
     top_ = top_ < 1e-36f ? 1e-36f : top_; \
-    const f32 scale = top_ / 127.0f, inverse = 127.0f / top_, zero = 0.0f;
+    const f32 scale = top_ / 127.0f + lost_, inverse = 127.0f / top_, zero = 0.0f;
 #define ASYMMETRIC_ROW(X, count, scale, inverse, zero) \
     REACH(X, count) \
     f32 zero; \
-    const f32 scale = asymmetric_scale(low_, high_, &zero), inverse = 1.0f / scale;
+    const f32 scale = asymmetric_scale(low_, high_, &zero) + lost_, inverse = 1.0f / scale;
