@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 VARIABLE = "LITEDELEGATE_CACHE"
+FORMAT = "2"  # of files: those of another one have other names
 _DIGEST = hashlib.sha256().digest_size
 
 
@@ -34,7 +35,7 @@ class ProgramCache:
         if self.folder is None:
             return None
         # lengths keep two lists of parts apart that join to one text
-        text = "".join(f"{len(p)}:{p}" for p in parts)
+        text = "".join(f"{len(p)}:{p}" for p in (FORMAT, *parts))
         return self.folder / hashlib.sha256(text.encode()).hexdigest()
 
     def get(self, parts: Sequence[str]) -> bytes | None:
