@@ -33,7 +33,10 @@ def find_compiler(cpp: bool) -> list[str]:
     variable = "CXX" if cpp else "CC"
     named = os.environ.get(variable)
     if named:
-        words = shlex.split(named)
+        try:
+            words = shlex.split(named)
+        except ValueError as e:
+            raise BuildFailed(f"{variable} is {named!r}, which is no command line: {e}") from e
         if not words or shutil.which(words[0]) is None:
             raise BuildFailed(f"{variable} is {named!r}, and there is no such program")
         return words

@@ -24,8 +24,8 @@ from litedelegate import (
     load_op_library,
 )
 from litedelegate.customops import include_dir
-from litedelegate.customops._operator import OperatorStruct
 from litedelegate.customops._host import ABI, Host
+from litedelegate.customops._operator import OperatorStruct
 from litedelegate.runtime.capi.numbers import TYPE_NUMBERS
 
 X = np.array([-8, 0.5, 2, 2.2, 201], np.float32)

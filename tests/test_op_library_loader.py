@@ -395,6 +395,9 @@ def test_no_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("CC", "nobody -x")
     with pytest.raises(BuildFailed, match="CC is 'nobody -x', and there is no such program"):
         build_op_library([tmp_path / "a.c"])
+    monkeypatch.setenv("CC", "cc 'x")
+    with pytest.raises(BuildFailed, match="which is no command line"):
+        build_op_library([tmp_path / "a.c"])
 
 
 def test_targets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
