@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,10 @@ from .api import Binding, OpError, Run
 from .types import Array
 
 Pair = tuple[int, int]
+Pads = tuple[Pair, Pair]  # before and behind, of height and of width
 Block = tuple[slice, slice]  # images, output rows
+
+NO_PADS: Pads = ((0, 0), (0, 0))
 
 
 def output_size(padding: str, size: int, kernel: int, stride: int, dilation: int) -> int:
@@ -45,8 +48,24 @@ class Window:
     out: Pair
 
     @staticmethod
-    def of(padding: str, size: Pair, kernel: Pair, stride: Pair, dilation: Pair = (1, 1)) -> Window:
-        """The window of these options. OpError where a number is not positive or nothing fits."""
+    def of(
+        padding: str,
+        size: Pair,
+        kernel: Pair,
+        stride: Pair,
+        dilation: Pair = (1, 1),
+        pads: Pads = NO_PADS,
+    ) -> Window:
+        """The window of these options. OpError where a number is not positive or nothing fits.
+
+        `pads`: of a PAD in front that the window stands for too; `size` is without them.
+        """
+        if pads != NO_PADS:
+            (top, bottom), (left, right) = pads
+            outer = (size[0] + top + bottom, size[1] + left + right)
+            window = Window.of(padding, outer, kernel, stride, dilation)
+            shifted = (window.before[0] + top, window.before[1] + left)
+            return replace(window, size=size, before=shifted)
         for name, pair in (("size", size), ("kernel", kernel), ("stride", stride)):
             if min(pair) < 1:
                 raise OpError(f"{name} {pair[0]}x{pair[1]} (height x width); taken: 1 or more")

@@ -24,7 +24,7 @@ from ._hybrid import RowQuantizer
 from ._outputs import FloatOutputs, HybridOutputs, IntegerOutputs, Outputs
 from ._requantize import choose
 from ._widen import in_float32
-from ._window import Window, sequence
+from ._window import NO_PADS, Window, sequence
 from .api import Binding, NodeSpec, OpError, Run, Shape, op
 from .device import Capability, Lowered
 from .types import Array
@@ -38,6 +38,7 @@ def _window(node: NodeSpec | Binding) -> Window:
         (weights[1], weights[2]),
         (o.stride_h, o.stride_w),
         (o.dilation_h_factor, o.dilation_w_factor),
+        o.get("explicit_paddings", NO_PADS),
     )
 
 

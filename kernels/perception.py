@@ -31,7 +31,7 @@ def _window(node: NodeSpec | Binding) -> Window:
             )
         pairs.append((sizes[1], sizes[2]))
     x = node.input(0).shape
-    return Window.of(found.get("padding", ""), (x[1], x[2]), *pairs)
+    return Window.of(found.get("padding", ""), (x[1], x[2]), pairs[0], pairs[1])
 
 
 def _infer_argmax(node: NodeSpec) -> list[Shape]:

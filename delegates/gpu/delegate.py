@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from ...kernels.api import Node, NodeSpec, Registration, Tensor, Unsupported
+from ...kernels.builtins import find_builtin
 from ...kernels.device import Capability, Lowered, sources
 from ...kernels.types import Array, DType
 from ...runtime.cost import CostProfile
@@ -15,6 +17,7 @@ from .device import Device
 from .dry import DryDevice
 from .fuse import Item
 from .inline import inlined
+from .pads import Lower, fold_pads
 from .plan import Plan
 from .variables import OPS, Held, Variables, held
 
@@ -101,17 +104,23 @@ class PlanKernel(Kernel):
         self, device: Device, partition: Partition, fuse: bool, half: bool = False
     ) -> None:
         self._variables = Variables()
-        items = [
-            item
-            for node in partition.nodes
-            for item in _items(node, partition.claims[node.index], self._variables)
-        ]
+        items: list[Item] = []
+        lower: list[Lower | None] = []
+        for node, registration in zip(partition.nodes, partition.registrations, strict=True):
+            claim = partition.claims[node.index]
+            own = _items(node, claim, self._variables)
+            items += own
+            ours = isinstance(claim, Lowered) and registration is find_builtin(node.op)
+            again = registration.lower if ours else None
+            lower += [None if again is None else partial(_again, again, device)] * len(own)
         self._partition = partition
         # variables, which are inputs too, are given back as they are left
         self._leaving = [*partition.outputs, *partition.variables]
         self._reading = [t for t in partition.inputs if t.dtype is not DType.RESOURCE]
         inputs = [*(t.index for t in self._reading), *self._variables.inputs]
         outputs = [*(t.index for t in self._leaving), *self._variables.outputs]
+        if fuse:
+            items = fold_pads(items, lower, outputs)
         self._plan = Plan(device, items, inputs, outputs, fuse, half)
         self.launches = self._plan.kernels
         self._inputs: Mapping[int, Array] = {}
@@ -147,6 +156,10 @@ class PlanKernel(Kernel):
     def invoke_timed(self) -> Sequence[DeviceTime]:
         self._refresh()
         return self._plan.invoke_timed()
+
+
+def _again(lower: Callable[..., Lowered], device: Device, spec: NodeSpec) -> Lowered:
+    return lower(spec, device.capability)
 
 
 def _items(node: Node, claim: Claim, variables: Variables) -> Sequence[Item]:
