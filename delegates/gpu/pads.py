@@ -29,8 +29,11 @@ def fold_pads(
             readers[key].add(number)
     kept: dict[int, Item] = dict(enumerate(items))
     for number, item in enumerate(items):
-        pads, key = _pads(item.spec), item.outputs[0]
-        if pads is None or key in wanted or not readers[key]:
+        pads = _pads(item.spec)
+        if pads is None:
+            continue
+        key = item.outputs[0]
+        if key in wanted or not readers[key]:
             continue
         folded = {n: _folded(items[n], lower[n], item, pads) for n in readers[key]}
         if None not in folded.values():
