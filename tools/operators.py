@@ -130,7 +130,8 @@ is taken instead, when the model is allocated.
   not be the data's.
 * **versions**: those of TensorFlow Lite's operators that are taken; a newer one is refused.
 * **OpenCL, CUDA**: whether the op has a device form, and there is a delegate to run it. The form
-  need not take every type: the coverage report says for each node why it is not taken.
+  need not take every type: the coverage report says for each node why it is not taken. No form has
+  run on a GPU yet ([gpu.md](gpu.md)).
 """
 TABLE = """\
 | op | versions | types | numpy | OpenCL | CUDA | notes |
