@@ -86,23 +86,23 @@ def command(
             ("nodes", escape(str(report))),
             ("compared", f"{show.plural(compared, 'node')} in {show.plural(runs, 'invoke')}"),
         ]))  # fmt: skip
-        if compared or differences:
-            _print(out, differences, Counter(unchecked.values()))
+        out.print()
+        if unchecked:
+            counts = Counter(unchecked.values()).most_common()
+            names = ", ".join(f"{op} ×{n}" if n > 1 else op for op, n in counts)
+            out.print(f"not compared, for numpy cannot run them alone: {escape(names)}")
+        if differences:
+            _print(out, differences)
+        elif compared:
+            out.print("no result differs from numpy's")
         else:
-            out.print("\nnothing was compared: `litedelegate coverage` says why")
+            out.print("nothing was compared: `litedelegate coverage` says why")
     if differences:
         first = differences[0]
         raise Differs(f"{first.delegate} differs from numpy, first at {first}")
 
 
-def _print(out: Console, differences: Sequence[Difference], unchecked: Counter[str]) -> None:
-    out.print()
-    if unchecked:
-        names = ", ".join(f"{op} ×{n}" if n > 1 else op for op, n in unchecked.most_common())
-        out.print(f"not compared, for numpy cannot run them alone: {escape(names)}")
-    if not differences:
-        out.print("no result differs from numpy's")
-        return
+def _print(out: Console, differences: Sequence[Difference]) -> None:
     rows = [
         (
             d.node if not d.subgraph else f"{d.subgraph}:{d.node}",
