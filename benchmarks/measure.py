@@ -250,13 +250,14 @@ def ratio(ours: Runner, theirs: Runner) -> float:
 def floor() -> dict[str, float]:
     """Seconds of an invoke of one kernel on four numbers, by driver."""
     from litedelegate import ModelBuilder
+    from litedelegate.runtime.delegate import Unavailable
 
     builder = ModelBuilder()
     graph = builder.subgraph("main")
     graph.outputs(graph.op("NEG", [graph.input("x", (4,))], ("y", (4,), "float32")))
     found = {}
     for name, driver in DRIVERS.items():
-        with contextlib.suppress(Exception):  # a driver that is not there
+        with contextlib.suppress(Unavailable):  # a driver that is not there
             # the cost model would leave so little work to numpy
             interpreter = opencl(driver, builder.build(), "none")
             interpreter.allocate_tensors()

@@ -13,7 +13,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from ._quant import float_activation_range
 from .api import NodeSpec, TensorSpec, Unsupported
-from .device import Capability, Fault, Kernel, Lowered, Map, Read, Step
+from .device import C_TYPES, Capability, Fault, Kernel, Lowered, Map, Read, Step
 from .types import Array, DType
 
 Lower = Callable[[NodeSpec, Capability], Lowered]
@@ -90,28 +90,13 @@ def literal(value: float, dtype: DType) -> str:
     return f"({whole + 1} - 1)" if whole == -(1 << 31) else f"({whole})"
 
 
-_STORED = {
-    DType.FLOAT32: "f32",
-    DType.FLOAT64: "f64",
-    DType.BOOL: "u8",
-    DType.INT8: "i8",
-    DType.UINT8: "u8",
-    DType.INT16: "i16",
-    DType.UINT16: "u16",
-    DType.INT32: "i32",
-    DType.UINT32: "u32",
-    DType.INT64: "i64",
-    DType.UINT64: "u64",
-}
-
-
 def stored_element(dtype: DType, pointer: str, index: str) -> str:
     """Element `index` of a pointer to anything, read as numbers of that type."""
     if dtype is DType.FLOAT16:
         return f"LOAD_HALF((CONST_ARG u16*){pointer}, {index})"
     if dtype is DType.BFLOAT16:
         return f"AS_F32((u32)((CONST_ARG u16*){pointer})[{index}] << 16)"
-    return f"((CONST_ARG {_STORED[dtype]}*){pointer})[{index}]"
+    return f"((CONST_ARG {C_TYPES[dtype]}*){pointer})[{index}]"
 
 
 def f64(value: float) -> str:

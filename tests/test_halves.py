@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cuda_models import two_steps
 from devices import NAMES, cuda_device, device
 
 from litedelegate import Interpreter, ModelBuilder
@@ -21,18 +22,6 @@ def target(request: pytest.FixtureRequest) -> Iterator[Device]:
     yield cuda_device(backend) if backend.startswith("cuda") else device(backend)
 
 
-def subtracted_sum() -> bytes:
-    """x - sum(x): the sum lies between two kernels, and is read by value."""
-    b = ModelBuilder()
-    g = b.subgraph("main")
-    x = g.input("x", (3, 40))
-    axis = g.constant("axis", np.array([1], np.int32))
-    y = g.op("SUM", [x, axis], ("sum", (3, 1), "float32"), keep_dims=True)
-    z = g.op("SUB", [x, y], ("z", (3, 40), "float32"), fused_activation_function="NONE")
-    g.outputs(z)
-    return b.build()
-
-
 def run(content: bytes, delegate: Any, x: Array) -> Array:
     interpreter = Interpreter(model_content=content, delegates=[delegate], strict=True)
     for _ in range(3):
@@ -43,9 +32,9 @@ def run(content: bytes, delegate: Any, x: Array) -> Array:
 def test_a_tensor_between_two_kernels(target: Device) -> None:
     x = np.random.default_rng(0).uniform(1, 2, (3, 40)).astype(np.float32)
     sums = x.sum(axis=1, keepdims=True)
-    plain = run(subtracted_sum(), GpuDelegate("gpu", target), x)
+    plain = run(two_steps(), GpuDelegate("gpu", target), x)
     np.testing.assert_allclose(plain, x - sums, rtol=1e-5)
-    half = run(subtracted_sum(), GpuDelegate("gpu", target, half=True), x)
+    half = run(two_steps(), GpuDelegate("gpu", target, half=True), x)
     np.testing.assert_allclose(half, x - sums.astype(np.float16).astype(np.float32), rtol=1e-6)
     assert np.abs(half - plain).max() > 1e-4
 

@@ -9,32 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...kernels.device import Capability, Kernel, Map, Source, text
+from ...kernels.device import C_TYPES, Capability, Kernel, Map, Source, text
 from ...kernels.types import DType
 from .indexing import Strides, collapse, index_text, row_major, strides_of
 from .integer_vectors import integer_body, integer_chain
 from .library import Library
 from .vectors import Value, on_vectors
 
-_STORED = {
-    DType.FLOAT32: "f32",
-    DType.FLOAT16: "u16",
-    DType.BFLOAT16: "u16",
-    DType.FLOAT64: "f64",
-    DType.BOOL: "u8",
-    DType.INT8: "i8",
-    DType.UINT8: "u8",
-    DType.INT16: "i16",
-    DType.UINT16: "u16",
-    DType.INT32: "i32",
-    DType.UINT32: "u32",
-    DType.INT64: "i64",
-    DType.UINT64: "u64",
-    DType.INT4: "i8",
-    DType.INT2: "i8",
-    DType.UINT4: "u8",
-    DType.COMPLEX64: "i64",  # moved, and no more
-}
 _COMPUTED = {
     DType.FLOAT32: "f32",
     DType.FLOAT16: "f32",
@@ -158,7 +139,7 @@ class _Writer:
         else:
             body, grid, group = self.kernel_body(first, rest)
         parameters = ", ".join(
-            f"{'GLOBAL' if written else 'CONST_ARG'} {_STORED[dtype]}* RESTRICT {name}"
+            f"{'GLOBAL' if written else 'CONST_ARG'} {C_TYPES[dtype]}* RESTRICT {name}"
             for (_, written), (name, dtype) in self.pointers.items()
         )
         if self.status:
@@ -192,14 +173,14 @@ class _Writer:
                 return f"{p}[{index}] = to_bfloat16({value});"
             case DType.BOOL:
                 return f"{p}[{index}] = ({value}) != 0;"
-        return f"{p}[{index}] = ({_STORED[operand.dtype]})({value});"
+        return f"{p}[{index}] = ({C_TYPES[operand.dtype]})({value});"
 
     def narrowed(self, dtype: DType, value: str) -> str:
         """The value as it would be after storing and loading; halves keep their digits."""
         if dtype is DType.BOOL:
             return f"({value}) != 0"
         if computed(dtype) == "i32" and dtype is not DType.INT32:
-            return f"(i32)({_STORED[dtype]})({value})"
+            return f"(i32)({C_TYPES[dtype]})({value})"
         return value
 
     def evaluate(self, mapped: Mapped, value: str | None, index: str, places: list[str]) -> str:

@@ -83,6 +83,26 @@ MACROS: Mapping[str, str] = {
 }
 # C types of the vocabulary, which a prelude defines too
 TYPES = ("f32", "f64", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64")
+# those in which elements are stored
+C_TYPES: Mapping[DType, str] = {
+    DType.FLOAT32: "f32",
+    DType.FLOAT16: "u16",
+    DType.BFLOAT16: "u16",
+    DType.FLOAT64: "f64",
+    DType.BOOL: "u8",
+    DType.INT8: "i8",
+    DType.UINT8: "u8",
+    DType.INT16: "i16",
+    DType.UINT16: "u16",
+    DType.INT32: "i32",
+    DType.UINT32: "u32",
+    DType.INT64: "i64",
+    DType.UINT64: "u64",
+    DType.INT4: "i8",
+    DType.INT2: "i8",
+    DType.UINT4: "u8",
+    DType.COMPLEX64: "i64",  # moved, and no more
+}
 
 
 @dataclass(frozen=True, slots=True)
