@@ -19,10 +19,10 @@ from litedelegate import Interpreter, Unavailable
 from litedelegate.delegates.cuda import CUDADelegate, device, find
 from litedelegate.delegates.cuda.device import CUDADevice, blocks
 from litedelegate.delegates.gpu.device import Launch
+from litedelegate.delegates.gpu.prelude import prelude
 from litedelegate.kernels.device import MACROS, TYPES
 from litedelegate.runtime.delegate import BuildError
 
-ROOT = Path(__file__).parent.parent
 # explicit vectors, which CPUs alone are given
 FOR_CPUS = {"VEC", "VSPLAT", "VLOAD", "VSTORE", "VCONVERT", "DOT4_U8I8", "LOOKUP_16"}
 
@@ -31,9 +31,9 @@ FOR_CPUS = {"VEC", "VSPLAT", "VLOAD", "VSTORE", "VCONVERT", "DOT4_U8I8", "LOOKUP
 
 
 def test_the_prelude_has_the_vocabulary() -> None:
-    prelude = (ROOT / "delegates" / "cuda" / "prelude.h").read_text()
-    assert set(MACROS) - FOR_CPUS <= set(re.findall(r"#define (\w+)", prelude))
-    assert set(TYPES) <= set(re.findall(r"typedef [\w ]+ (\w+);", prelude))
+    text = prelude("litedelegate.delegates.cuda")
+    assert set(MACROS) - FOR_CPUS <= set(re.findall(r"#define (\w+)", text))
+    assert set(TYPES) <= set(re.findall(r"typedef [\w ]+ (\w+);", text))
 
 
 # -- running

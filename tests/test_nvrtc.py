@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from litedelegate.delegates.gpu.device import Launch
 from litedelegate.delegates.gpu.dry import DryDevice
 from litedelegate.delegates.gpu.fuse import Item
 from litedelegate.delegates.gpu.plan import Plan
+from litedelegate.delegates.gpu.prelude import prelude
 from litedelegate.kernels.api import Run
 from litedelegate.kernels.device import PROFILES
 from litedelegate.kernels.types import Array
@@ -38,7 +38,7 @@ for _key in KEYS:
     FAMILIES[_key.partition("-")[0]].append(_key)
 # families whose inner loops must not touch local memory
 HOT = {"conv", "conv3d", "conv_transpose", "depthwise", "fully_connected", "batch_matmul"}
-_PRELUDE = files("litedelegate.delegates.cuda").joinpath("prelude.h").read_text("utf-8")
+_PRELUDE = prelude("litedelegate.delegates.cuda")
 
 
 class Listening(DryDevice):

@@ -14,6 +14,7 @@ import pytest
 from devices import NAMES, device
 
 from litedelegate import Interpreter, ModelBuilder, Unavailable
+from litedelegate.delegates.gpu.prelude import prelude
 from litedelegate.delegates.opencl import OpenCLDelegate
 from litedelegate.delegates.opencl import delegate as delegate_module
 from litedelegate.delegates.opencl.command_buffer import (
@@ -209,10 +210,10 @@ def test_pyopencl_is_imported_when_first_used() -> None:
 
 def test_the_vocabulary_is_closed() -> None:
     """The prelude defines all of it, and the shared text names nothing else of OpenCL."""
-    prelude = (ROOT / "delegates" / "opencl" / "prelude.h").read_text()
-    defined = set(re.findall(r"#define (\w+)", prelude))
+    text = prelude("litedelegate.delegates.opencl")
+    defined = set(re.findall(r"#define (\w+)", text))
     assert set(MACROS) <= defined
-    assert set(TYPES) <= set(re.findall(r"typedef \w+ (\w+);", prelude))
+    assert set(TYPES) <= set(re.findall(r"typedef \w+ (\w+);", text))
     foreign = re.compile(
         r"\b(__\w+|get_\w+_id|barrier|vload\w*|vstore\w*|convert_\w+|as_\w+|"
         r"exp|log|sqrt|fma|mad|fmin|fmax|half|uchar|uint|ulong|float|double)\b"

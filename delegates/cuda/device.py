@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from importlib.resources import files
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from ...kernels.types import Array
 from ...runtime.delegate import BuildError, Unavailable
 from ..gpu.cache import ProgramCache
 from ..gpu.device import Device, Launch
+from ..gpu.prelude import prelude
 from .compiler import Compiler
 from .find import device_name, find, library
 from .recording import Call, Recording, Work
@@ -83,7 +83,7 @@ class CUDADevice(Device):
                 f"{type(e).__name__}: {e}"
             ) from e
         self._allocator = allocator if allocator is not None else cuda.alloc
-        self.prelude = files(__package__).joinpath("prelude.h").read_text("utf-8")
+        self.prelude = prelude(__package__)
 
     @property
     def name(self) -> str:
@@ -102,7 +102,7 @@ class CUDADevice(Device):
             fp64=True,
             subgroup=found["WarpSize"],
             dot4=True,
-            mma=int(self._device.compute_capability) >= 80,
+            mma=int(self._device.compute_capability) >= 75,
             local_memory=found["MaxSharedMemoryPerBlock"],
             work_group=found["MaxThreadsPerBlock"],
             api="cuda",

@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache, cached_property, partial
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from ...runtime.delegate import BuildError, Unavailable
 from ...runtime.threads import available_threads
 from ..gpu.cache import ProgramCache
 from ..gpu.device import Device, Launch, Span
+from ..gpu.prelude import prelude
 from .command_buffer import EXTENSION, Call, Commands, Unrecorded, faster
 from .find import library
 from .sharing import HostMemory, Mapped
@@ -51,7 +51,7 @@ class OpenCLDevice(Device):
         fault = self._fault(_TRIVIAL)
         if fault:
             raise Unavailable(f"{self.name} does not build even an empty kernel: {fault}")
-        self.prelude = files(__package__).joinpath("prelude.h").read_text("utf-8")
+        self.prelude = prelude(__package__)
         self.host = HostMemory(device, self._context)
         dot4 = self._dot4()
         self.capability = self._read_capability(bool(dot4))

@@ -39,25 +39,6 @@ typedef double f64;
 #else
 #define F_EXP(x) exp(x)
 #endif
-#define F_LOG(x) log(x)
-#define F_SQRT(x) sqrt(x)
-#define F_SIN(x) sin(x)
-#define F_COS(x) cos(x)
-#define F_TANH(x) tanh(x)
-#define F_ERFC(x) erfc(x)
-#define F_EXPM1(x) expm1(x)
-#define F_POW(x, y) pow(x, y)
-#define F_ATAN2(y, x) atan2(y, x)
-#define F_CBRT(x) cbrt(x)
-#define F_ABS(x) fabs(x)
-#define F_COPYSIGN(x, y) copysign(x, y)
-#define F_FLOOR(x) floor(x)
-#define F_CEIL(x) ceil(x)
-#define F_RINT(x) rint(x)
-#define F_TRUNC(x) trunc(x)
-#define F_MOD(x, y) fmod(x, y)
-#define F_MIN(x, y) fmin(x, y)
-#define F_MAX(x, y) fmax(x, y)
 
 #define PASTE_(a, b) a##b
 #define PASTE(a, b) PASTE_(a, b)
@@ -151,26 +132,62 @@ static inline int dot4_i8i8(int c, int a, int b)
 }
 #define DOT4_I8I8(c, a, b) dot4_i8i8(c, a, b)
 
+/* two halves in one word, the first in the lower bits */
+static inline int pack_halves(float low, float high)
+{
+    int word;
+    vstore_half_rte(low, 0, (half*)&word);
+    vstore_half_rte(high, 1, (half*)&word);
+    return word;
+}
+#define PACK_HALVES(low, high) pack_halves(low, high)
+
 /* No matrix unit: work-items show each other what they hold, where PTX's layout says */
-static inline void mma_i8(int* c, const int* a, const int* b, __local int* words, int lane)
+static inline __local int* mma_show(const int* a, const int* b, __local int* words, int lane)
 {
     __local int* all = words + lane / 32 * 192;
-    const int row = lane % 32 / 4, column = lane % 4 * 2;
     for (int i = 0; i < 4; i++)
         all[lane % 32 * 6 + i] = a[i];
     for (int i = 0; i < 2; i++)
         all[lane % 32 * 6 + 4 + i] = b[i];
     barrier(CLK_LOCAL_MEM_FENCE);
+    return all;
+}
+/* where words k of the row and of the column of sum i are */
+#define MMA_LEFT(lane, i, k) (((lane) % 32 / 4 * 4 + (k) % 4) * 6 + (i) / 2 + (k) / 4 * 2)
+#define MMA_RIGHT(lane, i, k) (((lane) % 4 * 8 + (i) % 2 * 4 + (k) % 4) * 6 + 4 + (k) / 4)
+
+static inline void mma_i8(int* c, const int* a, const int* b, __local int* words, int lane)
+{
+    __local int* all = mma_show(a, b, words, lane);
     for (int i = 0; i < 4; i++)
         for (int k = 0; k < 8; k++)
-            c[i] = dot4_i8i8(
-                c[i],
-                all[(row * 4 + k % 4) * 6 + i / 2 + k / 4 * 2],
-                all[((column + i % 2) * 4 + k % 4) * 6 + 4 + k / 4]);
+            c[i] = dot4_i8i8(c[i], all[MMA_LEFT(lane, i, k)], all[MMA_RIGHT(lane, i, k)]);
+    barrier(CLK_LOCAL_MEM_FENCE);
+}
+
+static inline void mma_f16(float* c, const int* a, const int* b, __local int* words, int lane)
+{
+    __local const half* all = (__local const half*)mma_show(a, b, words, lane);
+    for (int i = 0; i < 4; i++)
+        for (int k = 0; k < 16; k++)
+            c[i] += vload_half(MMA_LEFT(lane, i, k / 2) * 2 + k % 2, all)
+                * vload_half(MMA_RIGHT(lane, i, k / 2) * 2 + k % 2, all);
     barrier(CLK_LOCAL_MEM_FENCE);
 }
 #define MMA_SCRATCH(n) __local int mma_words[(n) * 6];
 #define MMA_I8(c, a, b) mma_i8(c, a, b, mma_words, LID0)
+#define MMA_F16(c, a, b) mma_f16(c, a, b, mma_words, LID0)
+
+/* four neighbours at once */
+#define FOUR_OF(four, v) \
+    ((v)[0] = (four).s0, (v)[1] = (four).s1, (v)[2] = (four).s2, (v)[3] = (four).s3)
+#define LOAD4(p, i, v) FOUR_OF(vload4(0, (p) + (i)), v)
+#define LOAD4_HALF(p, i, v) FOUR_OF(vload_half4(0, (CONST_ARG half*)(p) + (i)), v)
+#define STORE4(type, p, i, v) \
+    vstore4((VEC(type, 4))((type)(v)[0], (type)(v)[1], (type)(v)[2], (type)(v)[3]), 0, (p) + (i))
+#define STORE4_HALF(p, i, v) \
+    vstore_half4_rte((float4)((v)[0], (v)[1], (v)[2], (v)[3]), 0, (GLOBAL half*)(p) + (i))
 
 #ifdef QUICK_EXP
 /* exp to a unit or two of the last place, inline, so that loops over it become vectors: 2^n times a

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from functools import cache, partial
-from importlib.resources import files
+from functools import partial
 from typing import Any
 
 import numpy as np
+
+from litedelegate.delegates.gpu.prelude import prelude
 
 from .machine import CUDARuntimeError, Machine, Queue
 from .memory import MemoryPointer, ndarray
@@ -30,11 +31,7 @@ _SCALARS = {
 _GUARD = """#undef IN_GRID
 #define IN_GRID(x, y, z) if (GID0 >= (x) || GID1 >= (y) || GID2 >= (z)) return;
 """
-
-
-@cache
-def prelude() -> str:
-    return files("litedelegate.delegates.cuda").joinpath("prelude.h").read_text("utf-8")
+_PRELUDE = prelude("litedelegate.delegates.cuda")
 
 
 class NVRTCError(RuntimeError):
@@ -92,9 +89,9 @@ class Nvrtc:
 
 def _build(machine: Machine, text: str) -> dict[str, tuple[Any, list[str]]]:
     """Each kernel's maker and parameters. RuntimeError where OpenCL does not take the text."""
-    if not text.startswith(prelude()):
+    if not text.startswith(_PRELUDE):
         raise RuntimeError("the text does not begin with the prelude of CUDA")
-    body = text[len(prelude()) :]
+    body = text[len(_PRELUDE) :]
     parameters = {
         m[1]: [p.strip() for p in m[2].split(",") if p.strip()] for m in _KERNEL.finditer(body)
     }
