@@ -129,14 +129,17 @@ class Fuser:
         assert spec is not None
         source, target = self._tensor(item.inputs[view], spec), item.outputs[0]
         fixed = source.key in self._given or source.key in self.constants
-        if target in self._wanted and (fixed or source.key in self._wanted):
-            # an output is memory of its own
+        if target in self._wanted and (fixed or self._is_wanted(source.key)):
+            # an output is memory of its own: the user may have put it into a buffer
             shape = item.spec.outputs[0].shape
             out = Operand(target, item.spec.outputs[0].dtype, shape)
             read = Operand(source.key, source.dtype, shape)
             return [(Mapped(Map(), (read,), (), out, shape), number)]
         self.roots[target] = source.key
         return []
+
+    def _is_wanted(self, root: int) -> bool:
+        return any(self.root(key) == root for key in self._wanted)
 
     def _step(
         self, step: Map | Kernel, ins: list[Operand | None], outs: list[Operand]
