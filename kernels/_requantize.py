@@ -96,7 +96,7 @@ class Requantizer:
         """Steps from `accumulators` to `y`, both [rows, channels] and contiguous."""
         steps: list[Run] = []
         if self._patch is not None:
-            steps += self._patch.before(accumulators)
+            steps += self._patch.before(accumulators, y.dtype)
         for a, part in self._tiler.cut(accumulators, y):
             if self._form is None:
                 steps.append(partial(self._by_integers, a, part))
@@ -134,14 +134,13 @@ class _Patch:
         )
         self.setup: list[Run] = self._requantizer.setup
         self._scratch = scratch
-        self._stored_type = np.uint8 if scaling.high - scaling.low <= 255 else np.int16
         self._arrays: tuple[Array, Array] | None = None
 
-    def before(self, accumulators: Array) -> list[Run]:
+    def before(self, accumulators: Array, stored: np.dtype[Any]) -> list[Run]:
         rows = accumulators.shape[0]
         if self._arrays is None:  # the first block is the largest
             shape = (rows, self._channels.size)
-            own, stored = accumulators.dtype, self._stored_type
+            own = accumulators.dtype
             self._arrays = self._scratch(shape, own), self._scratch(shape, stored)
         taken, results = (a[:rows] for a in self._arrays)
         take = partial(np.take, accumulators, self._channels, axis=1, out=taken, mode="clip")
@@ -149,7 +148,7 @@ class _Patch:
 
     def after(self, y: Array) -> list[Run]:
         assert self._arrays is not None
-        results, y = self._arrays[1][: y.shape[0]], y.view(self._stored_type)
+        results = self._arrays[1][: y.shape[0]]
         return [partial(np.copyto, y[:, c], results[:, i]) for i, c in enumerate(self._channels)]
 
 
@@ -200,7 +199,7 @@ class _Store:
     def __init__(self, tiler: Tiler, scaling: Scaling, base: int, dtype: str) -> None:
         self._low = tiler.constant(scaling.low + base, dtype)
         self._high = tiler.constant(scaling.high + base, dtype)
-        self._base, self._bytes = base, scaling.high - scaling.low <= 255
+        self._base = base
 
     def block(self, v: Array, y: Array) -> list[Run]:
         """Steps that clamp v, truncate it and take `base` off."""
@@ -211,7 +210,7 @@ class _Store:
         ]
         if not self._base:
             return [*steps, partial(np.copyto, y, v, casting="unsafe")]
-        if self._bytes:
+        if y.itemsize == 1:
             stored, off = y.view(np.uint8), np.uint8(-self._base % 256)
             return [
                 *steps,

@@ -245,6 +245,24 @@ CASES = [
     _integer(
         "int16, no bias", (1, 6, 5, 3), (4, 1, 1, 3), DType.INT16, True, _SYMMETRIC, bias=None
     ),
+    *(  # results of 16 bits, of which an activation leaves a few
+        _integer(
+            f"int16, {name}",
+            (1, 6, 5, 3),
+            (4, 3, 3, 3),
+            DType.INT16,
+            True,
+            _SYMMETRIC,
+            bias=DType.INT64,
+            activation=activation,
+            spread=spread,
+        )
+        for name, activation, spread in (
+            ("-1 to 1", "RELU_N1_TO_1", 1.0),
+            ("-1 to 1, some scales above 1", "RELU_N1_TO_1", 8e2),
+            ("0 to 6, some scales above 1", "RELU6", 8e2),
+        )
+    ),
     Case(
         "CONV_2D",
         [
