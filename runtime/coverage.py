@@ -239,7 +239,7 @@ def _node(
 ) -> CoveredNode:
     refusals: list[Refusal] = []
     if partition is not None:
-        where = placed[partition][1].delegate.name
+        where = placed[partition][1].partition.delegate
         # of delegates that came before
         refusals = [r for r in delegation.words(node, subgraph.index) if r.delegate != where]
     elif node.folded:
@@ -250,9 +250,9 @@ def _node(
         told = {r.delegate for r in refusals}
         text = f"subgraph {subgraph.index} is planned when it is first run"
         refusals += [
-            Refusal(node.index, node.op, "DYNAMIC", text, d.name, subgraph.index)
-            for d in delegation.delegates
-            if d.name not in told
+            Refusal(node.index, node.op, "DYNAMIC", text, name, subgraph.index)
+            for name in map(delegation.label, delegation.delegates)
+            if name not in told
         ]
     cost = estimate(node.spec)
     return CoveredNode(
@@ -275,7 +275,7 @@ def _partition(placed: Placed) -> CoveredPartition:
         return sum(nbytes(spec) for i, spec in specs if i in wanted)
 
     return CoveredPartition(
-        placed.delegate.name,
+        p.delegate,
         p.indices,
         [t.name for t in p.inputs],
         [t.name for t in p.outputs],
@@ -322,7 +322,7 @@ def _totals(
             )
             for op, places in sorted(by_op.items())
         },
-        {d.name: _described(d) for d in delegation.delegates},
+        {delegation.label(d): _described(d) for d in delegation.delegates},
         {**delegation.missing, **failures, **delegation.faults},
     )
 

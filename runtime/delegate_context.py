@@ -36,6 +36,7 @@ class PlanningContext:
         """`bar` gives code and text for a node that this delegate must not have."""
         self._subgraph = subgraph
         self._delegate = delegate
+        self._label = subgraph.graph.delegation.label(delegate)
         self._plan = plan
         self._bar = bar
         self._fail = fail
@@ -180,7 +181,7 @@ class PlanningContext:
                 kernel = Checked(kernel, p, self._subgraph, self._times, tolerance)
             index = plan.own_nodes + len(plan.placed)
             fail = partial(self._fail, delegate)
-            node = delegate_node(index, delegate, p, kernel, fail, self._subgraph.graph)
+            node = delegate_node(index, p, kernel, fail, self._subgraph.graph)
             state = NONE.union(*(self._state(i) for i in p.indices))
             plan.placed.append(Placed(delegate, p, kernel, node, state))
             execution.append(index)
@@ -246,7 +247,7 @@ class PlanningContext:
                 t.index: t for n in nodes for t in n.inputs if t is not None and t.const is not None
             }
             made = Partition(
-                self._delegate.name,
+                self._label,
                 self._subgraph.index,
                 nodes,
                 [n.registration for n in nodes],
@@ -290,12 +291,12 @@ class PlanningContext:
     def refuse(self, index: int, code: str, text: str) -> None:
         node = self._node(index)
         self._plan.refuse(
-            Refusal(index, node.op, code, text, self._delegate.name, self._subgraph.index)
+            Refusal(index, node.op, code, text, self._label, self._subgraph.index)
         )
 
     def wants_plain(self, nodes: Sequence[int]) -> bool:
         plain = self._subgraph.graph.delegation.plain
-        where, who = self._subgraph.index, self._delegate.name
+        where, who = self._subgraph.index, self._label
         return any((where, i, who) in plain for i in nodes)
 
     def report(self, text: str) -> None:

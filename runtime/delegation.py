@@ -11,10 +11,11 @@ from ..kernels.api import OpError
 from .delegate import Delegate, DelegateError, Refusal
 from .delegate_context import PlanningContext
 from .handles import Handles
+from .labels import Labels
 from .node import LiveNode
 from .pending import Pending
-from .plan import Placed, Plan, cpu_plan, plan_key
-from .rules import BY_THE_USER, Rules
+from .plan import Placed, Plan, check_whole, count_left, cpu_plan, plan_key
+from .rules import Rules
 from .self_check import Difference, SelfCheckError
 from .started import Started
 from .state import State
@@ -38,8 +39,9 @@ class Delegation:
         self.plans: dict[int, Plan] = {}  # in use, by subgraph
         self.handles = Handles()
         self.faults: dict[str, str] = {}  # delegates taken off because they failed while running
+        self._labels = Labels()
         self._kept: dict[int, OrderedDict[Hashable, Plan]] = {}
-        # nodes that a delegate must not have again: the refusal's code and text
+        # nodes that a delegate, by its label, must not have again: the refusal's code and text
         self._barred: dict[tuple[int, int, str], tuple[str, str]] = {}
         self.differences: list[Difference] = []  # found by the self-check, in order
         # nodes, as in `_barred`, that are to be built unfused
@@ -66,11 +68,18 @@ class Delegation:
         """Plans that were made are given up."""
         if self._graph.unresolved:
             self._graph.fill(delegate.find_op)
+        self._labels.add(delegate, self.missing)
         self.delegates.append(delegate)
         self._forget()
 
+    def label(self, delegate: Delegate) -> str:
+        """What reports call one of `delegates`."""
+        return self._labels.of(delegate)
+
     def remove(self, delegate: Delegate) -> None:
         self.delegates.remove(delegate)
+        if delegate not in self.delegates:  # which can hold it twice
+            self._labels.drop(delegate, again=True)
         self._forget()
 
     def close(self) -> None:
@@ -104,7 +113,7 @@ class Delegation:
         plan = kept.get(key)
         if plan is None and self._graph.calm and not self._recovering:
             # building takes time, and a loop can have other shapes at each turn
-            plan = cpu_plan(subgraph, self.delegates, RESHAPED)
+            plan = cpu_plan(subgraph, [self.label(d) for d in self.delegates], RESHAPED)
             subgraph.use_plan(plan)
             self.plans[subgraph.index] = plan
             return
@@ -125,7 +134,7 @@ class Delegation:
         left = [n for n in subgraph.nodes if not n.folded and not self.rules.bar(n, subgraph.index)]
         if left:
             why = "\n".join(f"{name}: UNAVAILABLE: {text}" for name, text in self.missing.items())
-            raise DelegateError(f"strict: {_count(len(left), subgraph)}\n{why}")
+            raise DelegateError(f"strict: {count_left(len(left), subgraph)}\n{why}")
 
     def _make(self, subgraph: LiveSubgraph) -> Plan:
         plan = Plan(list(range(len(subgraph.nodes))), len(subgraph.nodes))
@@ -134,18 +143,20 @@ class Delegation:
                 self._prepare(subgraph, delegate, plan)
             self._explain_rest(subgraph, plan)
             if self.rules.strict:
-                _check_whole(subgraph, plan)
+                check_whole(subgraph, plan)
         except Exception:
             plan.free(self._graph.report)
             raise
         return plan
 
     def _prepare(self, subgraph: LiveSubgraph, delegate: Delegate, plan: Plan) -> None:
+        name = self.label(delegate)
+
         def bar(node: LiveNode) -> tuple[str, str] | None:
             text = self.rules.bar(node, subgraph.index)
             if text is not None:
                 return "POLICY", text
-            return self._barred.get((subgraph.index, node.index, delegate.name))
+            return self._barred.get((subgraph.index, node.index, name))
 
         handles = {} if subgraph.index else self.handles.of(delegate)
         context = PlanningContext(subgraph, delegate, plan, bar, self._failed, handles)
@@ -156,10 +167,10 @@ class Delegation:
             context.undo()
             text = f"prepare raised {type(e).__name__}: {e}"
             if self.rules.strict:
-                raise DelegateError(f"the delegate {delegate.name}: {text}") from e
-            plan.failures[delegate.name] = text
+                raise DelegateError(f"the delegate {name}: {text}") from e
+            plan.failures[name] = text
             self._graph.report(
-                f"the delegate {delegate.name} is not used for subgraph {subgraph.index}: {text}"
+                f"the delegate {name} is not used for subgraph {subgraph.index}: {text}"
             )
 
     def _explain_rest(self, subgraph: LiveSubgraph, plan: Plan) -> None:
@@ -168,13 +179,13 @@ class Delegation:
         for node in subgraph.nodes:
             if node.index in delegated or node.folded:
                 continue
-            for delegate in self.delegates:
-                if (node.index, delegate.name) in plan.refusals:
+            for name in map(self.label, self.delegates):
+                if (node.index, name) in plan.refusals:
                     continue
-                failure = plan.failures.get(delegate.name)
+                failure = plan.failures.get(name)
                 code = "POLICY" if failure is None else "BUILD_FAILED"
-                text = failure or f"{delegate.name} did not ask for it and gave no reason"
-                plan.refuse(Refusal(node.index, node.op, code, text, delegate.name, subgraph.index))
+                text = failure or f"{name} did not ask for it and gave no reason"
+                plan.refuse(Refusal(node.index, node.op, code, text, name, subgraph.index))
 
     def partitions(self, subgraph: LiveSubgraph) -> Sequence[Placed]:
         """Those of the plan in use, in order."""
@@ -192,7 +203,7 @@ class Delegation:
         return True
 
     def _give_up(self, subgraph: LiveSubgraph, placed: Placed, error: Exception) -> None:
-        name, text = placed.delegate.name, f"attach raised {type(error).__name__}: {error}"
+        name, text = placed.partition.delegate, f"attach raised {type(error).__name__}: {error}"
         if self.rules.strict:
             raise DelegateError(f"the delegate {name}: {text}") from error
         for i in placed.partition.indices:
@@ -348,13 +359,13 @@ class Delegation:
 
     def _take_off(self, delegate: Delegate, error: Exception) -> None:
         text = f"it failed while the model ran: {type(error).__name__}: {error}"
-        self.faults[delegate.name] = text
         self.handles.take_off(self._graph.subgraphs[0], delegate)
-        self.delegates.remove(delegate)
+        name = self.label(delegate)
+        self.faults[name] = text
+        self.delegates = [d for d in self.delegates if d is not delegate]
+        self._labels.drop(delegate, again=False)
         self._forget()
-        self._tell(
-            f"the delegate {delegate.name} is taken off, {text}. The invoke is run again without."
-        )
+        self._tell(f"the delegate {name} is taken off, {text}. The invoke is run again without.")
 
     def words(self, node: LiveNode, subgraph: int) -> list[Refusal]:
         """What all delegates said of a node that none of them runs, in order."""
@@ -368,26 +379,6 @@ class Delegation:
             for name, text in self.faults.items()
         ]
         if plan is not None:
-            named = [d.name for d in self.delegates]
+            named = map(self.label, self.delegates)
             found += [r for n in named if (r := plan.refusals.get((node.index, n))) is not None]
         return found
-
-
-def _check_whole(subgraph: LiveSubgraph, plan: Plan) -> None:
-    """DelegateError for nodes that are left to numpy against the user's wish."""
-    delegated = plan.delegated
-    left: dict[int, list[Refusal]] = {}
-    for (node, _), refusal in plan.refusals.items():
-        if node not in delegated and not refusal.text.startswith(BY_THE_USER):
-            left.setdefault(node, []).append(refusal)
-    if left:
-        shown = [
-            f"node {i} ({r[0].op}): " + "; ".join(f"{x.delegate}: {x.code}: {x.text}" for x in r)
-            for i, r in list(left.items())[:16]
-        ]
-        raise DelegateError("\n".join([f"strict: {_count(len(left), subgraph)}", *shown]))
-
-
-def _count(left: int, subgraph: LiveSubgraph) -> str:
-    nodes = "1 node" if left == 1 else f"{left} nodes"
-    return f"{nodes} of subgraph {subgraph.index} {'is' if left == 1 else 'are'} left to numpy"

@@ -8,8 +8,9 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from ..kernels.api import Context, Node, OpError, Registration
-from .delegate import Delegate, Kernel, Partition, Refusal
+from .delegate import Delegate, DelegateError, Kernel, Partition, Refusal
 from .node import LiveNode
+from .rules import BY_THE_USER
 from .state_order import State
 from .tensor import LiveTensor
 
@@ -70,7 +71,7 @@ class Plan:
             try:
                 placed.kernel.free()
             except Exception as e:  # the others are still to be freed
-                report(f"{placed.delegate.name}: free raised {type(e).__name__}: {e}")
+                report(f"{placed.partition.delegate}: free raised {type(e).__name__}: {e}")
         del self.placed[since:]
 
 
@@ -82,7 +83,6 @@ def ends(node: Node) -> tuple[list[int], list[int]]:
 
 def delegate_node(
     index: int,
-    delegate: Delegate,
     partition: Partition,
     kernel: Kernel,
     fail: Callable[[Exception], None],
@@ -104,7 +104,7 @@ def delegate_node(
             raise
 
     count = len(partition.nodes)
-    label = f"{delegate.name} ({count} node{'s' * (count != 1)})"
+    label = f"{partition.delegate} ({count} node{'s' * (count != 1)})"
     registration = Registration(
         name="DELEGATE", custom=True, invoke=invoke, profiling_name=lambda node: label
     )
@@ -141,9 +141,30 @@ def plan_key(subgraph: LiveSubgraph) -> Hashable:
     )
 
 
-def cpu_plan(subgraph: LiveSubgraph, delegates: Sequence[Delegate], why: str) -> Plan:
+def cpu_plan(subgraph: LiveSubgraph, delegates: Sequence[str], why: str) -> Plan:
+    """Without any of the delegates, given by their labels."""
     plan = Plan(list(range(len(subgraph.nodes))), len(subgraph.nodes))
     for delegate in delegates:
         for n in subgraph.nodes:
-            plan.refuse(Refusal(n.index, n.op, "DYNAMIC", why, delegate.name, subgraph.index))
+            plan.refuse(Refusal(n.index, n.op, "DYNAMIC", why, delegate, subgraph.index))
     return plan
+
+
+def check_whole(subgraph: LiveSubgraph, plan: Plan) -> None:
+    """DelegateError for nodes that are left to numpy against the user's wish."""
+    delegated = plan.delegated
+    left: dict[int, list[Refusal]] = {}
+    for (node, _), refusal in plan.refusals.items():
+        if node not in delegated and not refusal.text.startswith(BY_THE_USER):
+            left.setdefault(node, []).append(refusal)
+    if left:
+        shown = [
+            f"node {i} ({r[0].op}): " + "; ".join(f"{x.delegate}: {x.code}: {x.text}" for x in r)
+            for i, r in list(left.items())[:16]
+        ]
+        raise DelegateError("\n".join([f"strict: {count_left(len(left), subgraph)}", *shown]))
+
+
+def count_left(left: int, subgraph: LiveSubgraph) -> str:
+    nodes = "1 node" if left == 1 else f"{left} nodes"
+    return f"{nodes} of subgraph {subgraph.index} {'is' if left == 1 else 'are'} left to numpy"

@@ -366,3 +366,47 @@ def test_replacing_twice_restores_the_plan() -> None:
         interpreter = Interpreter(model_content=zigzag(), delegates=[Twice()])
         assert interpreter.run({"t0": ones(1, 4)})["t6"][0, 0] == 22
     assert plan(interpreter) == [0, 1, 2, 3, 4, 5]
+
+
+def test_delegates_of_one_name_are_told_apart() -> None:
+    """What one refuses, is barred from or fails at is not said of the other."""
+    first, second = Fake("ADD"), Fake("ADD", "MUL")
+    with Interpreter(model_content=zigzag(), delegates=[first, second]) as interpreter:
+        report = interpreter.delegate_coverage()
+        assert [n.placed_on for n in report.nodes] == ["fake", "fake#2"] * 3
+        assert [p.delegate for p in report.partitions] == ["fake"] * 3 + ["fake#2"] * 3
+        assert report.totals.delegated == {"fake": 3, "fake#2": 3}
+        assert list(report.totals.delegates) == ["fake", "fake#2"]
+        (reason,) = report.nodes[1].refusals
+        assert (reason.delegate, reason.code) == ("fake", "OP")
+        first.strikes["invoke"] = RuntimeError("lost")
+        with pytest.warns(UserWarning, match="the delegate fake is taken off"):
+            interpreter.run({"t0": ones(1, 4)})
+        report = interpreter.delegate_coverage()
+        assert {n.placed_on for n in report.nodes} == {"fake#2"}  # not taken for the one that left
+        assert "lost" in report.totals.not_used["fake"]
+        interpreter.modify_graph_with_delegate(Fake())
+        assert list(interpreter.delegate_coverage().totals.delegates) == ["fake#2", "fake#3"]
+
+
+def test_a_wrong_result_is_held_against_its_own_delegate() -> None:
+    first, second = Fake(), Fake()
+    first.wrong[1] = lambda value, partition: value + 1
+    with Interpreter(model_content=zigzag(), delegates=[first, second], verify=True) as checked:
+        with pytest.warns(UserWarning, match="the delegate fake loses 1 node"):
+            got = checked.run({"t0": ones(1, 4)})["t6"]
+        np.testing.assert_array_equal(
+            got, Interpreter(model_content=zigzag()).run({"t0": ones(1, 4)})["t6"]
+        )
+        places = [n.placed_on for n in checked.delegate_coverage().nodes]
+        assert places == ["fake", "fake#2", "fake", "fake", "fake", "fake"]
+
+
+def test_the_name_of_a_missing_delegate_is_no_others() -> None:
+    with pytest.warns(UserWarning, match="no delegate named 'fake'"):
+        interpreter = Interpreter(
+            model_content=zigzag(), delegates=["fake", Fake()], on_unavailable="fallback"
+        )
+    report = interpreter.delegate_coverage()
+    assert {n.placed_on for n in report.nodes} == {"fake#2"}
+    assert list(report.totals.not_used) == ["fake"]
