@@ -17,6 +17,7 @@ from .blame import blame
 from .build import build
 from .device import Device, Launch
 from .fuse import Fuser, Item
+from .grids import in_a_row
 from .halves import halve
 from .memory import allocate
 from .merge import merged
@@ -64,7 +65,8 @@ class Plan:
         for fused in fuser.kernels:
             slots = range(len(self._faults), len(self._faults) + len(fused.faults))
             self._faults += fused.faults
-            texts.append(render(fused.first, fused.rest, device.capability, slots))
+            text = render(fused.first, fused.rest, device.capability, slots)
+            texts.append(in_a_row(text, device.capability))
         memory = allocate(device, items, fuser, set(self._roots.values()))
         self._buffers = memory.buffers
         self.arena_bytes, self.constant_bytes = memory.arena_bytes, memory.constant_bytes
