@@ -29,7 +29,7 @@ def allocate(
     device: Device, items: Sequence[Item], fuser: Fuser, crossing: Collection[int]
 ) -> Memory:
     """Tensors that are never needed at once share memory; those that cross are always there."""
-    unit = max(device.alignment, 64)
+    unit = device.alignment
     tensors, arena_bytes = _arena(device, _specs(items, fuser), fuser, crossing, unit)
     constants, constant_bytes = _upload(device, fuser.constants, unit)
     return Memory({**tensors, **constants}, arena_bytes, constant_bytes)
