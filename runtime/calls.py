@@ -39,8 +39,8 @@ class Calls(Delegated):
         The names are those of the signature (`signature_key`, the only one, or "serving_default"),
         or else the tensors'. The outputs have the same kind of names as the inputs. With
         `reset_variables` nothing is left of earlier calls. Calls from several threads take turns.
-        Inputs may be arrays on a device that a delegate reaches (CuPy's, torch's …); with
-        `on_device` the outputs are, too, if the delegate can: no copy goes through the host.
+        Inputs may be arrays on a device that a delegate reaches (CuPy's, torch's, PyOpenCL's …);
+        with `on_device` the outputs are, too, if the delegate can: no copy goes through the host.
         ValueError for missing or unknown names; it lists them.
         """
         call = Names(self._graph).call(inputs, signature_key)
@@ -54,7 +54,10 @@ class Calls(Delegated):
 
     def _call_async(self, call: Call, what: str) -> AsyncRun[dict[str, Any]]:
         """As `_call`, on a thread; the values are taken now."""
-        taken = {i: v if is_device_array(v) else deepcopy(v) for i, v in call.inputs.items()}
+        delegates = self._graph.delegation.delegates
+        taken = {
+            i: v if is_device_array(v, delegates) else deepcopy(v) for i, v in call.inputs.items()
+        }
         call = replace(call, inputs=taken)
         found: dict[str, Any] = {}
         with self._guard.whole(what):
@@ -73,24 +76,26 @@ class Calls(Delegated):
     ) -> dict[str, Any]:
         settings = self._settings
         subgraph = self._graph.subgraphs[call.subgraph]
-        values = [
-            (
-                t,
-                value
-                if is_device_array(value)
-                else convert(t, value, quantize=settings.quantize_inputs),
-            )
-            for t, value in ((subgraph.tensors[i], v) for i, v in call.inputs.items())
-        ]
+        delegates = self._graph.delegation.delegates
+        values: list[tuple[LiveTensor, Any]] = []
+        on_devices: list[tuple[LiveTensor, Any]] = []
+        for i, value in call.inputs.items():
+            t = subgraph.tensors[i]
+            if is_device_array(value, delegates):
+                on_devices.append((t, value))
+            else:
+                values.append((t, convert(t, value, quantize=settings.quantize_inputs)))
         self._views.ensure_none(what)
         if call.subgraph == 0:  # whose inputs set_tensor sets
             self._turns.runs(own_inputs=True)
-        before = [(t.index, t.shape) for t, _ in values]
+        # a buffer, which has no shape, has to be of the present one
+        given = [(t, getattr(v, "shape", t.shape)) for t, v in (*values, *on_devices)]
+        before = [(t.index, t.shape) for t, _ in given]
         try:
-            for t, array in values:
-                if t.shape != tuple(array.shape):
-                    check_resize(subgraph, t.index, list(array.shape), False)
-                    subgraph.resize_tensor(t.index, tuple(array.shape))
+            for t, shape in given:
+                if t.shape != tuple(shape):
+                    check_resize(subgraph, t.index, list(shape), False)
+                    subgraph.resize_tensor(t.index, tuple(shape))
             self._allocate(subgraph)
         except Exception:
             for index, shape in before:
@@ -99,10 +104,9 @@ class Calls(Delegated):
         if reset_variables:
             self._graph.reset_state()
         with Lent(self._graph.delegation, subgraph) as lent:
+            for t, array in on_devices:
+                lent.give(t, array)
             for t, array in values:
-                if is_device_array(array):
-                    lent.give(t, array)
-                    continue
                 check_shape(t, array)
                 np.copyto(writable(t), array)
                 self._store(t, call.subgraph)

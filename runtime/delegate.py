@@ -321,12 +321,23 @@ class Delegate:
         """From `tensor.array` into the buffer."""
         raise NotImplementedError(f"{self.name} has no buffer handles")
 
+    def is_buffer(self, value: Any) -> bool:
+        """Whether `value` is an array or buffer of a device that `take_array` knows, and that has
+        neither DLPack nor `__cuda_array_interface__` to tell so (PyOpenCL's)."""
+        return False
+
     def take_array(self, value: Any, tensor: Tensor) -> Any | None:
-        """A handle for another library's array on a device, an input's value, without a copy.
+        """A handle for another library's array on a device, an input or output, without a copy.
 
         None where the delegate does not reach that device; ValueError where the array does not fit.
+        Without this method, whatever the user hands in is a handle.
         """
         return None
+
+    @property
+    def takes_arrays(self) -> bool:
+        """Whether it has `take_array`."""
+        return type(self).take_array is not Delegate.take_array
 
     def new_buffer(self, tensor: Tensor) -> Any | None:
         """A handle of a new buffer for an output. None, by default: there are none."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from .build import BuildError
 from .delegate import Delegate, Unavailable
 from .described import Described
-from .device_arrays import is_device_array
+from .device_arrays import take
 from .errors import NodeError
 from .find_delegates import check_delegate, find_delegates, make_delegate
 from .graph import Graph
@@ -130,10 +130,12 @@ class Delegated(Described):
                 raise
 
     def set_buffer_handle(self, tensor_index: int, handle: Any, delegate: Delegate) -> None:
-        """Puts an input or output of the main subgraph into a buffer of a delegate in use.
+        """Puts an input or output of the main subgraph into a buffer of a delegate in use: a CuPy
+        array for "cuda", a PyOpenCL array or buffer for "opencl".
 
         From then on the delegate reads or writes it there, and the host copies it when asked to.
-        A handle of None takes it back.
+        A handle of None takes it back; after a resize another one is due. ValueError where the
+        buffer does not fit.
         """
         with self._guard.step("set_buffer_handle"):
             tensor, main = self._tensor(tensor_index), self._graph.subgraphs[0]
@@ -144,18 +146,16 @@ class Delegated(Described):
             if not delegate.has_buffer_handles:
                 raise ValueError(f"{delegate.name} has no buffer handles")
             handles = self._graph.delegation.handles
-            if is_device_array(handle):
-                taken = delegate.take_array(handle, tensor)
-                if taken is None:
-                    raise ValueError(
-                        f"the array for {tensor.name!r} is on a device that {delegate.name} does "
-                        "not reach"
-                    )
-                handle = taken
             if handle is None:
                 handles.drop(tensor)
-            else:
-                handles.put(tensor, handle, delegate, tensor.index in main.input_indices)
+                return
+            given = tensor.index in main.input_indices
+            if main.stale and not given:
+                raise ValueError(
+                    f"the shape of {tensor.name!r} is not known after a resize: call "
+                    "allocate_tensors() first"
+                )
+            handles.put(tensor, take(delegate, handle, tensor), delegate, given)
 
     def delegate_coverage(self) -> Coverage:
         """Where each node runs, and what each delegate said of it.

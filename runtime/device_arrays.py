@@ -1,17 +1,19 @@
 """Arrays of other libraries that live on a device: inputs and outputs of `run` without a copy.
 
-They are known by `__cuda_array_interface__` or DLPack. A delegate that reaches the device makes
-buffer handles of them (`Delegate.take_array`); how handles are dealt with is in `handles.py`.
+They are known by `__cuda_array_interface__` or DLPack, or to a delegate (`Delegate.is_buffer`). One
+that reaches the device makes buffer handles of them (`Delegate.take_array`); how handles are dealt
+with is in `handles.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .delegate import Delegate
 from .tensor import LiveTensor
 
 if TYPE_CHECKING:
@@ -21,14 +23,31 @@ if TYPE_CHECKING:
 _HOST = (1, 3, 11)  # DLPack's kDLCPU, kDLCUDAHost, kDLROCMHost
 
 
-def is_device_array(value: Any) -> bool:
-    """Whether its data is not the host's."""
+def is_device_array(value: Any, delegates: Sequence[Delegate] = ()) -> bool:
+    """Whether its data is not the host's, as it says itself or as one of `delegates` knows."""
     if isinstance(value, np.ndarray | np.generic | list | tuple | int | float):
         return False
     where = getattr(value, "__dlpack_device__", None)
     if where is not None:
         return where()[0] not in _HOST
-    return hasattr(value, "__cuda_array_interface__")
+    return hasattr(value, "__cuda_array_interface__") or any(d.is_buffer(value) for d in delegates)
+
+
+def take(delegate: Delegate, value: Any, tensor: LiveTensor) -> Any:
+    """The handle for what a user hands in. ValueError where the delegate does not take it."""
+    if not delegate.takes_arrays:
+        return value
+    handle = delegate.take_array(value, tensor)
+    if handle is not None:
+        return handle
+    if is_device_array(value):
+        raise ValueError(
+            f"the array for {tensor.name!r} is on a device that {delegate.name} does not reach"
+        )
+    raise ValueError(
+        f"got {value!r} for {tensor.name!r}; {delegate.name} takes arrays on its device, of the "
+        "tensor's shape and type"
+    )
 
 
 def lend(delegation: Delegation, tensor: LiveTensor, value: Any) -> None:
@@ -36,11 +55,18 @@ def lend(delegation: Delegation, tensor: LiveTensor, value: Any) -> None:
 
     ValueError where no delegate reaches it, or it is of another type or shape.
     """
+    fault: ValueError | None = None
     for delegate in delegation.delegates:
-        handle = delegate.take_array(value, tensor)
+        try:
+            handle = delegate.take_array(value, tensor)
+        except ValueError as e:  # another one may be of the right device
+            fault = fault or e
+            continue
         if handle is not None:
             delegation.handles.put(tensor, handle, delegate, given=True, lent=True)
             return
+    if fault is not None:
+        raise fault
     raise ValueError(
         f"input {tensor.name!r} got a {type(value).__module__}.{type(value).__qualname__} on a "
         "device, and no delegate of this interpreter takes it: copy it to the host (.cpu(), "
@@ -70,6 +96,8 @@ class Lent:
         """Has outputs made in new buffers, by the first delegate that has any."""
         for tensor in outputs:
             for delegate in self._delegation.delegates if self._subgraph.index == 0 else ():
+                if tensor.is_dynamic or tensor.dtype.numpy.hasobject:  # made on the host
+                    continue
                 handle = delegate.new_buffer(tensor)
                 if handle is not None:
                     self._delegation.handles.put(tensor, handle, delegate, given=False, lent=True)

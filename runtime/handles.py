@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..kernels.api import Shape
 from .delegate import Delegate
 from .tensor import LiveTensor
 
@@ -23,9 +24,24 @@ class _Held:
     delegate: Delegate
     handle: Any
     given: bool  # an input: the buffer is what counts
+    shape: Shape  # that the tensor had when the buffer was given
     stale: bool = False  # an output that was made in the buffer
     lent: bool = False  # the host's next value takes the tensor back
     others: bool = False  # an output that others read on their way: the host needs it
+
+    def check(self, tensor: LiveTensor) -> None:
+        """ValueError where the tensor is no longer what the buffer was given for."""
+        if tensor.is_dynamic:
+            raise ValueError(
+                f"{tensor.name!r} is in a buffer of {self.delegate.name}, and its shape is known "
+                "only while the model runs: take the buffer back (a handle of None)"
+            )
+        if tensor.shape != self.shape:
+            raise ValueError(
+                f"{tensor.name!r} has the shape {tensor.shape} and is in a buffer of "
+                f"{self.delegate.name} that was given for {self.shape}: give another, or take it "
+                "back (a handle of None)"
+            )
 
 
 class Handles:
@@ -53,12 +69,14 @@ class Handles:
         """`given`: the tensor is an input; `lent`: until the host writes another value, which
         leaves the buffer as it is."""
         self.drop(tensor)
-        self._held[tensor.index] = _Held(delegate, handle, given, lent=lent)
+        self._held[tensor.index] = _Held(delegate, handle, given, tensor.shape, lent=lent)
         self._of.setdefault(id(delegate), {})[tensor.index] = handle
 
     def drop(self, tensor: LiveTensor) -> None:
-        """The host has the value from here on; the handle is freed."""
-        self.fetch(tensor)
+        """The handle is freed; the host has the value from here on, if the buffer's fits."""
+        held = self._held.get(tensor.index)
+        if held is not None and tensor.array_or_none is not None and tensor.shape == held.shape:
+            self.fetch(tensor)
         self.forget(tensor)
 
     def forget(self, tensor: LiveTensor) -> None:
@@ -77,6 +95,7 @@ class Handles:
         """Before the host reads."""
         held = self._held.get(tensor.index)
         if held is not None and (held.given or held.stale):
+            held.check(tensor)
             held.delegate.copy_from_buffer_handle(held.handle, tensor)
             held.stale = False
 
@@ -86,13 +105,15 @@ class Handles:
         if held is not None and held.lent:
             self.forget(tensor)
         elif held is not None:
+            held.check(tensor)
             held.delegate.copy_to_buffer_handle(held.handle, tensor)
             held.stale = False
 
     def before(self, subgraph: LiveSubgraph, plan: Plan) -> None:
         """Before an invoke: inputs that others read, too, come to the host; outputs that others
-        read are made there."""
+        read are made there. ValueError where a buffer no longer fits."""
         for index, held in self._held.items():
+            held.check(subgraph.tensors[index])
             held.others = any(
                 t is not None and t.index == index
                 for node, delegate in plan.runs(subgraph)

@@ -265,14 +265,15 @@ class Interpreter(Calls):
     def set_tensor(self, tensor_index: int, value: Any) -> None:
         """Copies a value into an input (or a variable). ValueError where type or shape differ.
 
-        An array on a device (CuPy's, torch's …), for an input, is not copied but read there by
-        each invoke, until another value is set.
+        An array on a device (CuPy's, torch's, PyOpenCL's …), for an input, is not copied but read
+        there by each invoke, until another value is set.
         """
         with self._guard.step("set_tensor"):
             tensor = self._tensor(tensor_index)
             main = self._graph.subgraphs[0]
-            if is_device_array(value) and tensor.index in main.input_indices:
-                lend(self._graph.delegation, tensor, value)
+            delegation = self._graph.delegation
+            if tensor.index in main.input_indices and is_device_array(value, delegation.delegates):
+                lend(delegation, tensor, value)
                 self._turns.sets(tensor_index)
                 return
             if self._alike is not None and tensor in self._alike:

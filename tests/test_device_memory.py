@@ -40,7 +40,7 @@ def counting(backend: str, mode: Mode) -> Copies:
     found.copied = []
     if mode == "svm" and device(backend).host.mode != "svm":
         pytest.skip("the driver has no fine-grained system memory")
-    found.host = HostMemory(found.device, found._context, mode)
+    found.host = HostMemory(found.device, found.context, mode)
     return found
 
 
@@ -110,7 +110,7 @@ def test_a_driver_is_tried_before_arrays_are_shared(backend: str) -> None:
         pytest.skip(f"this driver's memory is {host.mode}")
     assert host._seen_alike()
     array = np.zeros(17, np.float32)[1:]  # at no multiple of anything
-    wrapped = HostMemory(device(backend).device, device(backend)._context, "direct")
+    wrapped = HostMemory(device(backend).device, device(backend).context, "direct")
     assert wrapped.wrap(array, device(backend).queue) is None
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...kernels.api import TensorSpec
+from ..gpu.arrays import misfits
 from .device import CUDADevice
 
 _CUDA = (2, 13)  # DLPack's kDLCUDA, kDLCUDAManaged
@@ -33,14 +34,7 @@ def imported(device: CUDADevice, value: Any, spec: TensorSpec) -> Any | None:
             array = cupy.asarray(value)
     if array.device.id != device.index:
         return None
-    wanted = spec.dtype.numpy
-    faults = []
-    if array.dtype != wanted:
-        faults.append(f"is {array.dtype}; takes {wanted} ({spec.dtype.label})")
-    if tuple(array.shape) != spec.shape:
-        faults.append(f"has the shape {tuple(array.shape)}; takes {spec.shape}")
-    if not array.flags.c_contiguous:
-        faults.append("is not in row-major order: make it contiguous first")
+    faults = misfits(array, spec)
     if array.size and array.data.ptr % _ALIGNMENT:
         faults.append(f"begins at an address that is no multiple of {_ALIGNMENT}: copy it first")
     if faults:

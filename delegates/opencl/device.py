@@ -38,13 +38,16 @@ _LOOKUP_ASSEMBLER = """kernel void k(global int16* p)
 class OpenCLDevice(Device):
     """One OpenCL device, with a context and an in-order queue."""
 
-    def __init__(self, device: Any, cache: ProgramCache | None = None) -> None:
-        """`device`: a `pyopencl.Device`. Unavailable where its compiler does not work."""
+    def __init__(self, device: Any, cache: ProgramCache | None = None, queue: Any = None) -> None:
+        """`device`: a `pyopencl.Device`; `queue`: one of its, by default a new one in a context of
+        its own. Unavailable where its compiler does not work.
+        """
         self.library = cl = library()
         self.device = device
         self.cache = cache if cache is not None else ProgramCache()
-        self._context = cl.Context([self.device])
-        self.queue = cl.CommandQueue(self._context)
+        # Intel's queues do not keep their contexts alive
+        self.context = cl.Context([device]) if queue is None else queue.context
+        self.queue = cl.CommandQueue(self.context) if queue is None else queue
         self.builders = available_threads()
         self._traces = threading.local()
         self.alignment = max(self.device.mem_base_addr_align // 8, 64)
@@ -52,7 +55,7 @@ class OpenCLDevice(Device):
         if fault:
             raise Unavailable(f"{self.name} does not build even an empty kernel: {fault}")
         self.prelude = prelude(__package__)
-        self.host = HostMemory(device, self._context)
+        self.host = HostMemory(device, self.context)
         dot4 = self._dot4()
         self.capability = self._read_capability(bool(dot4))
         # an a * b + c may be contracted; never fast-relaxed-math, with which x != x is false
@@ -108,7 +111,7 @@ class OpenCLDevice(Device):
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", self.library.CompilerWarning)
-                    self.library.Program(self._context, source).build(cache_dir=False)
+                    self.library.Program(self.context, source).build(cache_dir=False)
                 known = b""
             except self.library.Error as e:
                 known = _log(e).encode()
@@ -134,7 +137,7 @@ class OpenCLDevice(Device):
     def allocate(self, nbytes: int) -> Any:
         cl = self.library
         try:
-            return cl.Buffer(self._context, cl.mem_flags.READ_WRITE, nbytes)
+            return cl.Buffer(self.context, cl.mem_flags.READ_WRITE, nbytes)
         except (cl.MemoryError, cl.LogicError) as e:
             raise MemoryError(f"{self.name} has no {nbytes:,} bytes: {e}") from e
 
@@ -187,10 +190,10 @@ class OpenCLDevice(Device):
         binary = self.cache.get(parts)
         if binary is not None:
             try:
-                return cl.Program(self._context, [self.device], [binary]).build(self._options)
+                return cl.Program(self.context, [self.device], [binary]).build(self._options)
             except cl.Error:  # damaged, or of a driver that hides its version: built anew
                 binary = None
-        program = cl.Program(self._context, source)
+        program = cl.Program(self.context, source)
         try:
             # PyOpenCL's own cache would not see the driver's version
             program.build(self._options, cache_dir=False)
@@ -215,7 +218,7 @@ class OpenCLDevice(Device):
             commands = Commands(self.library, self.device.platform)
             if known is None:
                 with self.building():
-                    known = b"faster" * faster(commands, self._context)
+                    known = b"faster" * faster(commands, self.context)
                 self.cache.put(parts, known)
         except Unrecorded:
             return None
@@ -236,7 +239,7 @@ class OpenCLDevice(Device):
         """What this thread enqueues goes to a queue of its own, which keeps times."""
         self.queue.finish()
         timed = self.library.command_queue_properties.PROFILING_ENABLE
-        made = OpenCLTrace(self.library.CommandQueue(self._context, properties=timed))
+        made = OpenCLTrace(self.library.CommandQueue(self.context, properties=timed))
         self._traces.open = made
         try:
             yield made

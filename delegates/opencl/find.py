@@ -7,7 +7,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +16,17 @@ from ...runtime.delegate import Unavailable
 VARIABLE = "LITEDELEGATE_OPENCL_DEVICE"
 _ICD_FOLDER = "/etc/OpenCL/vendors"
 _FOLDER_VARIABLE = "OCL_ICD_VENDORS"
+_shown: list[Any] = []  # the module, once its loader has been shown the drivers
 # what Intel's driver needs of its own folder, which is on no search path, in this order
 _INTEL_NEEDS = ("libintlc.so.5", "libirng.so", "libimf.so", "libsvml.so")
 
 
 def library() -> Any:
     """The module `pyopencl`. Unavailable where it is not installed or does not load."""
-    first = "pyopencl" not in sys.modules
-    with _drivers_of_pip() if first else nullcontext():
+    known = sys.modules.get("pyopencl")
+    if known is not None and known in _shown:
+        return known
+    with _drivers_of_pip():
         try:
             import pyopencl
         except ImportError as e:
@@ -32,9 +35,9 @@ def library() -> Any:
                 "pip install 'litedelegate[opencl]', or 'litedelegate[cpu]', which brings a "
                 "driver for the CPU along"
             ) from e
-        if first:  # the loader reads its environment now, once
-            with suppress(pyopencl.Error):
-                pyopencl.get_platforms()
+        with suppress(pyopencl.Error):  # the loader reads its environment when first asked
+            pyopencl.get_platforms()
+    _shown.append(pyopencl)
     return pyopencl
 
 
