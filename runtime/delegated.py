@@ -12,6 +12,7 @@ from .device_arrays import take
 from .errors import NodeError
 from .find_delegates import check_delegate, find_delegates, make_delegate
 from .graph import Graph
+from .options import flag
 from .rules import Pick, Rules, check_picks, listed_picks
 from .self_check import Difference
 from .settings import Settings
@@ -32,7 +33,7 @@ def make_rules(
     return Rules(
         only=None if only is None else listed_picks("only", only),
         exclude=listed_picks("exclude", exclude),
-        strict=strict,
+        strict=flag("strict", strict),
         verify=int(verify),
     )
 

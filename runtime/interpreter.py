@@ -21,6 +21,7 @@ from .find_delegates import check_delegates
 from .guard import Guard
 from .model import Model
 from .named import Names, warn_of_position
+from .options import flag
 from .resize import check_resize
 from .resolver import ChainedResolver, MutableOpResolver, OpResolver
 from .rules import Pick
@@ -121,7 +122,7 @@ class Interpreter(Calls):
             ),
             rules=make_rules(only, exclude, strict, verify),
             on_unavailable=on_unavailable,
-            flex=flex
+            flex=flag("flex", flex)
             and experimental_op_resolver_type
             is not OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
             preserve_all=experimental_preserve_all_tensors,

@@ -7,6 +7,12 @@ from typing import Any
 from ..kernels.api import Node, Registration, Unsupported
 from .cost import NUMPY, CostProfile, partition_cost
 from .delegate import BuildError, Delegate, DelegateContext, Kernel, Partition, Refusal
+from .options import whole
+
+NO_CLAIM = (
+    "lower returned None; it returns what `build` is to have of the node (True, if nothing), or "
+    "raises Unsupported"
+)
 
 
 class SimpleDelegate(Delegate):
@@ -30,7 +36,8 @@ class SimpleDelegate(Delegate):
         """The claim: what `build` finds in `partition.claims[node.index]`.
 
         Refuses by raising `Unsupported(code, "got …; takes …")`, or by returning `refuse(…)`.
-        Must be cheap and need no memory on a device. Any other exception refuses too.
+        Must be cheap and need no memory on a device. Any other exception refuses too, and so does
+        None, which may be a forgotten `return`.
         """
         raise NotImplementedError
 
@@ -50,6 +57,8 @@ class SimpleDelegate(Delegate):
         return Refusal(node.index, node.op, code, text, self.name)
 
     def prepare(self, context: DelegateContext) -> None:
+        for limit in ("max_delegated_partitions", "min_nodes_per_partition"):
+            whole(limit, getattr(self, limit))
         claims = self._claims(context)
         built: dict[tuple[int, ...], Kernel] = {}  # by the nodes of the partition
         try:
@@ -86,6 +95,8 @@ class SimpleDelegate(Delegate):
                 continue
             if isinstance(claim, Refusal):
                 context.refuse(i, claim.code, claim.text)
+            elif claim is None:
+                context.refuse(i, "BUILD_FAILED", NO_CLAIM)
             else:
                 claims[i] = claim
         return claims

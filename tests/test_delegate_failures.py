@@ -24,6 +24,7 @@ from litedelegate import (
 from litedelegate.runtime import find_delegates
 from litedelegate.runtime.delegate import Refusal
 from litedelegate.runtime.find_delegates import make_delegate
+from litedelegate.runtime.simple_delegate import NO_CLAIM
 
 
 def run(fake: Delegate, content: bytes | None = None, **options: Any) -> Interpreter:
@@ -71,6 +72,29 @@ def test_describe_fails(says: Any) -> None:
     assert report.totals.delegated == {"fake": 6}
     assert "raised" in report.totals.delegates["fake"]["describe"]
     assert "raised" in report.to_html()
+
+
+def test_lower_forgets_to_return() -> None:
+    class Forgetful(Fake):
+        def lower(self, node: Any, registration: Any) -> Any:
+            if node.op == "ADD":
+                super().lower(node, registration)
+            else:
+                return super().lower(node, registration)
+
+    fake = Forgetful()
+    interpreter = Interpreter(model_content=zigzag(), delegates=[fake])
+    assert interpreter.run({"t0": ones(1, 4)})["t6"][0, 0] == 22
+    refused = [n for n in interpreter.delegate_coverage().nodes if n.placed_on == "cpu"]
+    assert {n.op for n in refused} == {"ADD"}
+    assert reasons(interpreter) == {("BUILD_FAILED", NO_CLAIM)}
+
+
+@pytest.mark.parametrize("limit", ["max_delegated_partitions", "min_nodes_per_partition"])
+def test_limits_that_are_no_numbers(limit: str) -> None:
+    fake = Fake(**{limit: "2"})
+    with pytest.warns(UserWarning, match=f"{limit} is a whole number, not '2'"):
+        Interpreter(model_content=zigzag(), delegates=[fake]).allocate_tensors()
 
 
 def test_lower_raises_something_else() -> None:

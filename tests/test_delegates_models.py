@@ -75,12 +75,13 @@ class Everything(SimpleDelegate):
     name = "everything"
     leave: tuple[str, ...] = ()
 
-    def lower(self, node: Node, registration: Registration) -> None:
+    def lower(self, node: Node, registration: Registration) -> bool:
         if registration.bind is None or node.op in self.leave:
             raise Unsupported("OP", f"{node.op} is none of the plain kernels")
         for t in (*node.inputs, *node.outputs):
             if t is not None and t.dtype in (DType.STRING, DType.RESOURCE, DType.VARIANT):
                 raise Unsupported("DTYPE", f"{t.name!r} is {t.dtype.label}")
+        return True
 
     def build(self, partition: Partition) -> Kernel:
         return Bound(partition)

@@ -13,6 +13,7 @@ from ...kernels.builtins import find_builtin
 from ...kernels.device import Lowered
 from ...runtime.cost import CostProfile
 from ...runtime.delegate import Kernel, Partition
+from ...runtime.options import device_choice, flag, whole
 from ..gpu.cache import ProgramCache
 from ..gpu.calibrate import checked, choose
 from ..gpu.delegate import GpuDelegate
@@ -58,12 +59,13 @@ class CUDADelegate(GpuDelegate):
         costs: str | CostProfile | None = None,
         cache: str | os.PathLike[str] | None = None,
     ) -> None:
-        wanted = checked(costs)
+        wanted, half, graphs = checked(costs), flag("half", half), flag("graphs", graphs)
+        cublas, tf32 = flag("cublas", cublas), flag("tf32", tf32)
         programs = ProgramCache(cache)
-        found = CUDADevice(device, programs, stream, allocator, graphs)
+        found = CUDADevice(device_choice(device), programs, stream, allocator, graphs)
         plain = partial(GpuDelegate, "cuda", found)
         super().__init__("cuda", found, half, partial(choose, wanted, found, programs, plain))
-        self._cublas = Cublas(found, tf32, cublas_from) if cublas else None
+        self._cublas = Cublas(found, tf32, whole("cublas_from", cublas_from)) if cublas else None
 
     def _lower(self, spec: NodeSpec, registration: Registration) -> Lowered:
         # a replaced builtin is the user's: it means what their code says

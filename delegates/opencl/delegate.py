@@ -11,10 +11,10 @@ import numpy as np
 from ...kernels.api import Tensor
 from ...runtime.cost import CostProfile
 from ...runtime.delegate import Kernel, Partition, Unavailable
+from ...runtime.options import device_choice, flag
 from ..gpu.cache import ProgramCache
 from ..gpu.calibrate import checked, choose
 from ..gpu.delegate import GpuDelegate
-from ..gpu.options import flag
 from . import buffers
 from .device import OpenCLDevice
 from .find import library, matching
@@ -50,7 +50,7 @@ class OpenCLDelegate(GpuDelegate):
         wanted, half = checked(costs), flag("half", half)
         programs = ProgramCache(cache)
         if queue is None:
-            found = open_device(device, programs)
+            found = open_device(device_choice(device), programs)
         elif device is None:
             found = OpenCLDevice(checked_queue(queue).device, programs, queue)
         else:
