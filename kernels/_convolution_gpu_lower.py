@@ -32,7 +32,8 @@ def convolution(
     small = units // groups < _NARROW or taps * depth < _NARROW
     wide = not node.input(0).dtype.is_float and np.abs(weights).max(initial=0) > 127
     few = rows <= _FEW_ROWS
-    if small or wide or not node.outputs[0].size or (few and (taps > 1 or groups > 1)):
+    flat = groups == 1 and window.pointwise and window.stride == (1, 1)
+    if small or wide or not node.outputs[0].size or (few and not flat):
         return direct(node, capability, window, weights, channels, scale)
     parts = Parts(node, capability, window, weights, True, scale)
     if few:
