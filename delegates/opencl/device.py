@@ -6,7 +6,7 @@ import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from ...runtime.threads import available_threads
 from ..gpu.cache import ProgramCache
 from ..gpu.device import Device, Launch, Span
 from ..gpu.prelude import prelude
+from . import instructions
 from .command_buffer import EXTENSION, Call, Commands, Unrecorded, faster
 from .find import library
 from .sharing import HostMemory, Mapped
@@ -25,14 +26,6 @@ from .sharing import HostMemory, Mapped
 SAVED = "(source saved as "  # of PyOpenCL's errors
 # a driver can be there and its compiler not know the CPU
 _TRIVIAL = "kernel void k(global int* p) { *p = 1; }"
-# what PoCL's compiler takes where it knows that the CPU has the instruction ...
-_DOT4 = """kernel void k(global int16* p, int a)
-{ *p = __builtin_ia32_vpdpbusd512(*p, (int16)(a), *p); }"""
-# ... and where it takes the CPU for an older one
-_DOT4_ASSEMBLER = """kernel void k(global int16* p, int a)
-{ int16 c = *p; __asm__("vpdpbusd %2, %1, %0" : "+v"(c) : "v"((int16)(a)), "v"(*p)); *p = c; }"""
-_LOOKUP_ASSEMBLER = """kernel void k(global int16* p)
-{ int16 c = *p; __asm__("vpermi2b %2, %1, %0" : "+v"(c) : "v"(p[1]), "v"(p[2])); *p = c; }"""
 
 
 class OpenCLDevice(Device):
@@ -51,41 +44,24 @@ class OpenCLDevice(Device):
         self.builders = available_threads()
         self._traces = threading.local()
         self.alignment = max(self.device.mem_base_addr_align // 8, 64)
-        fault = self._fault(_TRIVIAL)
+        fault = self.fault(_TRIVIAL)
         if fault:
             raise Unavailable(f"{self.name} does not build even an empty kernel: {fault}")
         self.prelude = prelude(__package__)
         self.host = HostMemory(device, self.context)
-        dot4 = self._dot4()
+        cpu = bool(device.type & cl.device_type.CPU)
+        dot4 = instructions.dot4(self) if cpu else []
         self.capability = self._read_capability(bool(dot4))
         # an a * b + c may be contracted; never fast-relaxed-math, with which x != x is false
         self._options = ["-cl-mad-enable"]
         if self.device.single_fp_config & cl.device_fp_config.CORRECTLY_ROUNDED_DIVIDE_SQRT:
             self._options.append("-cl-fp32-correctly-rounded-divide-sqrt")
-        self._options += [*dot4, *self._lookup()]
-        if self.capability.kind == "cpu":  # whose own is one call for each value
-            self._options.append("-DQUICK_EXP")
+        if cpu:  # whose own exp is one call for each value
+            self._options += [*dot4, *instructions.lookup(self), "-DQUICK_EXP"]
 
     @property
     def name(self) -> str:
         return f"{self.device.name.strip()} ({self.device.platform.name.strip()})"
-
-    def _dot4(self) -> list[str]:
-        """Options for the compiler with which `DOT4_U8I8` is there; none where it is not."""
-        if not self.device.type & self.library.device_type.CPU:
-            return []
-        if not self._fault(_DOT4):
-            return ["-DHAS_DOT4"]
-        if "avx512_vnni" in _cpu_flags() and not self._fault(_DOT4_ASSEMBLER):
-            return ["-DHAS_DOT4", "-DDOT4_ASSEMBLER"]
-        return []
-
-    def _lookup(self) -> list[str]:
-        """The option with which `LOOKUP_16` is a few instructions; none where it is a loop."""
-        cpu = self.device.type & self.library.device_type.CPU
-        if cpu and "avx512vbmi" in _cpu_flags() and not self._fault(_LOOKUP_ASSEMBLER):
-            return ["-DLOOKUP_ASSEMBLER"]
-        return []
 
     def _read_capability(self, dot4: bool) -> Capability:
         d, cl = self.device, self.library
@@ -103,7 +79,7 @@ class OpenCLDevice(Device):
             work_group=d.max_work_group_size,
         )
 
-    def _fault(self, source: str) -> str:
+    def fault(self, source: str) -> str:
         """What the compiler says of a text that it does not take; "" where it does."""
         parts = ["probe", source, *self.identity()]
         known = self.cache.get(parts)
@@ -295,16 +271,6 @@ class OpenCLTrace:
 def _memory(buffer: Any) -> Any:
     """What PyOpenCL takes for an argument."""
     return buffer.buffer if isinstance(buffer, Mapped) else buffer
-
-
-@cache
-def _cpu_flags() -> frozenset[str]:
-    """What Linux says that the CPU has; nothing on other systems."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines()
-    except OSError:
-        return frozenset()
-    return frozenset(next((x for x in lines if x.startswith("flags")), "").split())
 
 
 def _log(error: Exception) -> str:

@@ -84,8 +84,26 @@ VECTORS(double)
 #define VCONVERT(type, W, v) PASTE(convert_, VEC(type, W))(v)
 #endif
 #ifdef __clang__
+#if defined(LOOKUP_INTRINSIC) || defined(DOT4_INTRINSIC)
+typedef char bytes64 __attribute__((ext_vector_type(64)));
+#endif
+#ifdef LOOKUP_INTRINSIC
+#define LOOKUP_ASSEMBLER
+bytes64 permuted(bytes64 a, bytes64 index, bytes64 b) __asm__("llvm.x86.avx512.vpermi2var.qi.512");
+static inline int16 lookup_64(int16 index, int16 a, int16 b)
+{
+    const bytes64 at = __builtin_astype(index, bytes64);
+    const bytes64 low = __builtin_astype(a, bytes64), high = __builtin_astype(b, bytes64);
+    return __builtin_astype(permuted(low, at, high), int16);
+}
+#elif defined(LOOKUP_ASSEMBLER)
+static inline int16 lookup_64(int16 index, int16 a, int16 b)
+{
+    __asm__("vpermi2b %2, %1, %0" : "+v"(index) : "v"(a), "v"(b));
+    return index;
+}
+#endif
 #ifdef LOOKUP_ASSEMBLER
-typedef uchar bytes64 __attribute__((ext_vector_type(64)));
 #define LOOKUP_OF(T) \
     OVERLOADED T##16 lookup_16(__global const T* table, int16 v) \
     { \
@@ -93,11 +111,9 @@ typedef uchar bytes64 __attribute__((ext_vector_type(64)));
         const int16 a = load_vector16(t), b = load_vector16(t + 16); \
         const int16 c = load_vector16(t + 32), d = load_vector16(t + 48); \
         const T##16 index = __builtin_convertvector(v, T##16); \
-        int16 low = (int16)(as_int4(index), (int4)(0), (int8)(0)), high = low; \
-        __asm__("vpermi2b %2, %1, %0" : "+v"(low) : "v"(a), "v"(b)); \
-        __asm__("vpermi2b %2, %1, %0" : "+v"(high) : "v"(c), "v"(d)); \
-        const T##16 below = __builtin_astype(low.lo.lo, T##16); \
-        const T##16 above = __builtin_astype(high.lo.lo, T##16); \
+        const int16 at = (int16)(as_int4(index), (int4)(0), (int8)(0)); \
+        const T##16 below = __builtin_astype(lookup_64(at, a, b).lo.lo, T##16); \
+        const T##16 above = __builtin_astype(lookup_64(at, c, d).lo.lo, T##16); \
         return __builtin_astype(index, char16) < (char16)(0) ? above : below; \
     }
 #else
@@ -114,7 +130,11 @@ LOOKUP_OF(char) LOOKUP_OF(uchar)
 #undef LOOKUP_OF
 #define LOOKUP_16(table, v) lookup_16(table, v)
 #endif
-#ifdef DOT4_ASSEMBLER
+#ifdef DOT4_INTRINSIC
+int16 dot4_of_bytes(int16 c, bytes64 a, bytes64 b) __asm__("llvm.x86.avx512.vpdpbusd.512");
+#define DOT4_U8I8(c, a, b) \
+    dot4_of_bytes(c, __builtin_astype(a, bytes64), __builtin_astype(b, bytes64))
+#elif defined(DOT4_ASSEMBLER)
 static inline int16 dot4_u8i8(int16 c, int16 a, int16 b)
 {
     __asm__("vpdpbusd %2, %1, %0" : "+v"(c) : "v"(a), "v"(b));
@@ -161,6 +181,7 @@ static inline void mma_i8(int* c, const int* a, const int* b, __local int* words
 {
     __local int* all = mma_show(a, b, words, lane);
     for (int i = 0; i < 4; i++)
+#pragma unroll 1
         for (int k = 0; k < 8; k++)
             c[i] = dot4_i8i8(c[i], all[MMA_LEFT(lane, i, k)], all[MMA_RIGHT(lane, i, k)]);
     barrier(CLK_LOCAL_MEM_FENCE);
@@ -170,6 +191,7 @@ static inline void mma_f16(float* c, const int* a, const int* b, __local int* wo
 {
     __local const half* all = (__local const half*)mma_show(a, b, words, lane);
     for (int i = 0; i < 4; i++)
+#pragma unroll 1
         for (int k = 0; k < 16; k++)
             c[i] += vload_half(MMA_LEFT(lane, i, k / 2) * 2 + k % 2, all)
                 * vload_half(MMA_RIGHT(lane, i, k / 2) * 2 + k % 2, all);

@@ -49,6 +49,20 @@ DEVICE void copy_bytes(u8* to, CONST_ARG u8* from, i32 n, i32 flip)
         to[i] = from[i] ^ flip;
 }
 
+/* To nearest, halves to even: what is added leaves no bits of a fraction. Beyond 2^22 (2^51) a whole
+   number near it. Some compilers have no instruction for rint. */
+DEVICE VEC(i32, 16) nearest_f32_16(VEC(f32, 16) v)
+{
+    const VEC(f32, 16) whole = v + VSPLAT(f32, 16, 12582912.0f);
+    return VCONVERT(i32, 16, whole - VSPLAT(f32, 16, 12582912.0f));
+}
+
+DEVICE VEC(i32, 16) nearest_f64_16(VEC(f64, 16) v)
+{
+    const VEC(f64, 16) whole = v + VSPLAT(f64, 16, 6755399441055744.0);
+    return VCONVERT(i32, 16, whole - VSPLAT(f64, 16, 6755399441055744.0));
+}
+
 /* a * m0 + b * m1 + rest, to nearest. Each step is rounded by itself: kernels/_pair_vectors.py tries
    what comes of that on all pairs. */
 DEVICE VEC(i32, 16) sum_f32_16(VEC(i32, 16) a, VEC(i32, 16) b, f32 m0, f32 m1, f32 rest)
@@ -57,7 +71,7 @@ DEVICE VEC(i32, 16) sum_f32_16(VEC(i32, 16) a, VEC(i32, 16) b, f32 m0, f32 m1, f
     const VEC(f32, 16) y = VCONVERT(f32, 16, b) * VSPLAT(f32, 16, m1);
     const VEC(f32, 16) products = x + y;
     const VEC(f32, 16) total = products + VSPLAT(f32, 16, rest);
-    return VCONVERT(i32, 16, F_RINT(total));
+    return nearest_f32_16(total);
 }
 
 DEVICE VEC(i32, 16) sum_f64_16(VEC(i32, 16) a, VEC(i32, 16) b, f64 m0, f64 m1, f64 rest)
@@ -66,19 +80,19 @@ DEVICE VEC(i32, 16) sum_f64_16(VEC(i32, 16) a, VEC(i32, 16) b, f64 m0, f64 m1, f
     const VEC(f64, 16) y = VCONVERT(f64, 16, b) * VSPLAT(f64, 16, m1);
     const VEC(f64, 16) products = x + y;
     const VEC(f64, 16) total = products + VSPLAT(f64, 16, rest);
-    return VCONVERT(i32, 16, F_RINT(total));
+    return nearest_f64_16(total);
 }
 
 DEVICE VEC(i32, 16) product_f32_16(VEC(i32, 16) a, VEC(i32, 16) b, f32 m)
 {
     const VEC(f32, 16) v = VCONVERT(f32, 16, a * b) * VSPLAT(f32, 16, m);
-    return VCONVERT(i32, 16, F_RINT(v));
+    return nearest_f32_16(v);
 }
 
 DEVICE VEC(i32, 16) product_f64_16(VEC(i32, 16) a, VEC(i32, 16) b, f64 m)
 {
     const VEC(f64, 16) v = VCONVERT(f64, 16, a * b) * VSPLAT(f64, 16, m);
-    return VCONVERT(i32, 16, F_RINT(v));
+    return nearest_f64_16(v);
 }
 
 /* sums / count, halves away from zero. Half a step more is never a whole number of counts, so that
