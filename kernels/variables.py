@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ._memory import aligned_copy
 from ._resource import arity, check_handle, give_handle, resource
 from .api import Context, Node, OpError, Registration, Shape
 from .types import Array, DType
@@ -25,7 +26,7 @@ class Variable:
     def assign(self, value: Array, dtype: DType) -> None:
         held = self.value
         if held is None or self.dtype is not dtype or held.shape != value.shape:
-            self.value, self.dtype = value.copy(), dtype
+            self.value, self.dtype = aligned_copy(value), dtype
         else:
             np.copyto(held, value)
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..kernels._memory import aligned
 from .lifetimes import Lifetimes
-from .memory import aligned, plan
+from .memory import plan
 from .node import LiveNode
 from .tensor import ARENA, PERSISTENT, UNUSED, new_array, zeros
 

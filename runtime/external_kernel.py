@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from ctypes import addressof
 from typing import TYPE_CHECKING, Any
 
+from ..kernels._memory import aligned
 from ..kernels.api import OpError
 from ..kernels.types import Array
 from .capi.nodes import (
@@ -23,7 +24,6 @@ from .capi.picture import Picture, address
 from .capi.run import collect_all, point_all, settles
 from .capi.structs import INIT_FAILED, DelegateParams, OpaqueDelegateParams
 from .delegate import DelegateContext, Kernel, Partition
-from .memory import aligned
 from .tensor import LiveTensor
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..kernels._memory import ALIGNMENT, aligned
 from ..kernels.types import Array
 
-ALIGNMENT = 64
 SMALL = 2048
 
 
@@ -115,10 +115,3 @@ class Workspace:
             # nodes bound before keep the old, smaller memory; doubling bounds the waste
             self._memory = aligned(max(self._used, 2 * self._memory.nbytes))
         return self._memory[start : start + nbytes]
-
-
-def aligned(nbytes: int) -> Array:
-    """`nbytes` of memory, not set, that begins at a multiple of 64."""
-    raw = np.empty(nbytes + ALIGNMENT, np.uint8)
-    skip = -raw.ctypes.data % ALIGNMENT
-    return raw[skip : skip + nbytes]

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..kernels._memory import aligned
 from ..kernels.api import Quantization, Shape, TensorSpec
 from ..kernels.types import Array, DType
 
@@ -143,10 +144,12 @@ class LiveTensor:
 
 
 def new_array(shape: Shape, dtype: DType) -> Array:
-    """An array of its own for a tensor; strings begin empty, numbers unset."""
+    """An array of its own for a tensor; strings begin empty, numbers unset and aligned."""
     if dtype is DType.STRING:
         return np.full(shape, b"", object)
-    return np.empty(shape, dtype.numpy)
+    if dtype.numpy.hasobject:
+        return np.empty(shape, dtype.numpy)
+    return aligned(size_in_bytes(shape, dtype)).view(dtype.numpy).reshape(shape)
 
 
 def size_in_bytes(shape: Shape, dtype: DType) -> int:

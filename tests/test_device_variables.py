@@ -42,6 +42,18 @@ def test_a_variable_outlives_an_invoke(delegate: OpenCLDelegate) -> None:
         np.testing.assert_array_equal(interpreter.run({"x": x})["after"], [102, 104])
 
 
+def test_variables_are_changed_in_place(
+    delegate: OpenCLDelegate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a CPU, which shares its memory: nothing is copied from one side to the other."""
+    with Interpreter(model_content=counter(), delegates=[delegate]) as interpreter:
+        interpreter.run({"x": np.float32([1, 2])})  # assigned by numpy
+        for copy in ("upload", "download"):
+            monkeypatch.setattr(delegate.device, copy, lambda *a: pytest.fail("copied"))
+        got = interpreter.run({"x": np.float32([1, 2])})["after"]
+        np.testing.assert_array_equal(got, [102, 104])
+
+
 def test_reads_and_assignments_keep_their_order(delegate: OpenCLDelegate) -> None:
     """v = x; a = v; v = 2 x; b = v; then v again, as the next invoke finds it first."""
     b = ModelBuilder()

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from ...kernels._memory import aligned_copy
 from ...kernels.types import Array, DType
 
 CPU = "/device:CPU:0"
@@ -104,7 +105,7 @@ class Library:
         if dtype is not DType.STRING:
             stored = kind.as_numpy_dtype
             if array.dtype == stored:
-                array = _aligned_copy(array)
+                array = aligned_copy(array)  # which TensorFlow takes as it is
             elif array.itemsize == np.dtype(stored).itemsize and dtype.bits == 8 * array.itemsize:
                 array = array.view(stored).copy()  # bfloat16 and 8-bit floats are kept as bits
             else:
@@ -139,15 +140,6 @@ def library() -> Library:
 @cache
 def _dtype(library: Library, dtype: DType) -> Any:
     return library._dtypes.as_dtype(dtype.label)
-
-
-def _aligned_copy(array: Array) -> Array:
-    """Such that TensorFlow takes the memory as it is, and does not copy once more."""
-    raw = np.empty(array.nbytes + 64, np.uint8)
-    skip = -raw.ctypes.data % 64
-    made = raw[skip : skip + array.nbytes].view(array.dtype).reshape(array.shape)
-    np.copyto(made, array)
-    return made
 
 
 @contextmanager

@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
+from ...kernels._memory import aligned
 from ...runtime.builder import ModelBuilder
 from ...runtime.builder_graph import GraphBuilder, TensorRef
 from ...runtime.cost import NUMPY, PROFILES, CostProfile
 from ...runtime.delegate import Delegate
 from ...runtime.interpreter import Interpreter
-from ...runtime.memory import aligned
 from .cache import ProgramCache
 from .device import Device
 

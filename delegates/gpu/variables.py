@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ...kernels._lower import check_tensors
+from ...kernels._memory import aligned_copy
 from ...kernels.api import Node, OpError, TensorSpec, Unsupported
 from ...kernels.device import Capability, Lowered, Map, Read
 from ...kernels.types import Array
@@ -105,7 +106,7 @@ def _array(slot: _Slot, now: bool) -> Array:
     if not fits:
         if now and slot.read:
             raise OpError(_fault(v, spec))
-        value = np.zeros(spec.shape, spec.dtype.numpy)
+        value = aligned_copy(np.zeros(spec.shape, spec.dtype.numpy))
         if now:
             v.value, v.dtype = value, spec.dtype
     assert value is not None
