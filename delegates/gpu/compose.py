@@ -110,7 +110,7 @@ class _Composer:
         for operand in step.reads:
             assert operand is not None
             if operand.key in self._constants:
-                if math.prod(operand.shape) > 1:
+                if math.prod(operand.shape) != 1:
                     return None
                 continue
             origin = self._origins.get(operand.key)

@@ -198,6 +198,16 @@ CASES = [
     ),
     Case(
         "PRELU",
+        [
+            int8(np.zeros((4, 0), np.int8), 0.05, 3),
+            T(np.zeros(0, np.int8), DType.INT8, 0.01, 2, const=True),
+        ],
+        {},
+        [int8(np.zeros((4, 0), np.int8), 0.04, -10)],
+        name="nothing",
+    ),
+    Case(
+        "PRELU",
         [[1.0], [[0.5], [0.5]]],
         {},
         refused="an alpha that broadcasts to the input",
