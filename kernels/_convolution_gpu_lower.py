@@ -6,6 +6,7 @@ import numpy as np
 
 from ._convolution import scaling
 from ._convolution_parts import Parts, Scale, direct
+from ._matrix_unit import halves_do
 from ._window import Window
 from .api import NodeSpec
 from .device import Capability, Lowered
@@ -52,14 +53,15 @@ def _packed(weights: Array, groups: int, width: int, rounded: int) -> Array:
     return np.ascontiguousarray(packed)
 
 
-def _words(parts: Parts, channels: int) -> tuple[Array, dict[str, object]]:
-    """Weights [units, words], four of 8 bits in each, and the macros about words."""
+def _words(parts: Parts, channels: int, halves: bool) -> tuple[Array, dict[str, object]]:
+    """Weights [units, words] and the macros about words: a float, two halves, or four bytes."""
     units, taps, depth = parts.weights.shape
-    if not parts.integer:
-        macros: dict[str, object] = {"WORD": "f32", "DEPTH": depth, "PADDING": "0.0f"}
+    if not parts.integer and not halves:
+        macros: dict[str, object] = {"WORD": "f32", "VALUES": 1, "DEPTH": depth, "PADDING": "0.0f"}
         return parts.weights.reshape(units, -1), macros
-    deep = -(-depth // 4)
-    padded = np.zeros((units, taps, deep * 4), np.int8)
+    count, stored = (2, np.float16) if halves else (4, np.int8)
+    deep = -(-depth // count)
+    padded = np.zeros((units, taps, deep * count), stored)
     padded[:, :, :depth] = parts.weights
     # bytes count as signed: 128 less of uint8, which the offset of each channel makes good
     flip, zero = 0, parts.zero
@@ -67,27 +69,32 @@ def _words(parts: Parts, channels: int) -> tuple[Array, dict[str, object]]:
         flip, zero = -0x7F7F7F80, parts.zero - 128
         sums = parts.weights.reshape(units, -1).sum(axis=1, dtype=np.int32)
         parts.constants[0] = parts.constants[0] + 128 * sums
-    padding = int(np.full(4, zero, np.int8).view(np.int32)[0])
+    padding = int(np.full(count, zero, stored).view(np.int32)[0])
     macros = {
         "WORD": "i32",
+        "VALUES": count,
         "DEPTH": deep,
         "PADDING": f"({padding})",
         "FLIP": f"({flip})",
-        "ALIGNED": int(depth % 4 == 0 and channels % 4 == 0),
+        "ALIGNED": int(depth % count == 0 and channels % count == 0),
     }
     return padded.reshape(units, -1).view(np.int32), macros
 
 
 def _tiles(parts: Parts, capability: Capability, channels: int, groups: int, rows: int) -> Lowered:
-    words, macros = _words(parts, channels)
+    halves = not parts.integer and halves_do(capability, parts.weights)
+    words, macros = _words(parts, channels, halves)
     units = words.shape[0]
     width = 64 if units // groups > 32 else 32
     # a tile of half the height where whole ones would leave compute units without work
     blocks = groups * -(-(units // groups) // width)
     height = 64 if -(-rows // 64) * blocks >= capability.compute_units else 32
-    unit = parts.integer and capability.mma
+    unit = halves or (parts.integer and capability.mma)
     threads = width * height // (32 if unit else 16)
     packed = _packed(words, groups, width, _DEPTH)
+    if unit:
+        parts.uses += ("mma_tile",)
+        macros["MMA"] = "MMA_F16" if halves else "MMA_I8"
     return parts.kernel(
         "conv_tiles",
         [0, packed],
@@ -110,7 +117,7 @@ def _tiles(parts: Parts, capability: Capability, channels: int, groups: int, row
 
 
 def _slices(parts: Parts, channels: int, rows: int) -> Lowered:
-    words, macros = _words(parts, channels)
+    words, macros = _words(parts, channels, False)
     packed = _packed(words, 1, 32, 1)
     group = 32 * _SLICES
     return parts.kernel(

@@ -9,6 +9,7 @@ from math import ceil, prod
 import numpy as np
 
 from ._lower import check, refuse, types
+from ._matrix_unit import halves_do
 from ._quant import quantize_multiplier
 from ._register_tiles import shares
 from ._tiled_lower import Product, Tiling, rows_of
@@ -99,17 +100,37 @@ def _plain(node: NodeSpec, capability: Capability, a: _Operand, b: _Operand) -> 
         **_arithmetic(node, depth),
     }
     if not cpu and min(m, n, depth) >= _EACH and count <= _MOST_MATRICES:
+        x, y = node.input(0), node.input(1)
+        if x.dtype is y.dtype is DType.FLOAT32 and halves_do(capability, y.const):
+            return _halves(defines)
         defines |= {
             "TILE": _TILE,
             "EACH": _EACH,
             "DEEP": _DEEP,
-            "VALUE": _COMPUTED[node.input(0).dtype],
+            "VALUE": _COMPUTED[x.dtype],
         }
         group = ((_TILE // _EACH) ** 2, 1, 1)
         grid3 = (ceil(m / _TILE) * group[0], ceil(n / _TILE), count)
         return Lowered([Kernel("matmul_tiles", (0, 1), grid3, defines, ("fixed",), group=group)])
     grid = (ceil(n / max(wide, 1)), ceil(count * m / rows))
     return Lowered([Kernel("matmul", (0, 1), grid, defines, ("fixed",))])
+
+
+def _halves(defines: dict[str, object]) -> Lowered:
+    """On the matrix unit."""
+    m, n, depth, count = (int(str(defines[name])) for name in ("M", "N", "DEPTH", "BATCH"))
+    tile = 64 if min(m, n) > 32 else 32
+    even = depth % 2 == 0
+    defines = {
+        **defines,
+        "TILE": tile,
+        "DEEP": _DEEP,
+        "A_PAIRS": int(even and defines["A_K"] == 1),
+        "B_PAIRS": int(even and defines["B_K"] == 1),
+    }
+    group = (tile * tile // 32, 1, 1)
+    grid = (ceil(m / tile) * group[0], ceil(n / tile), count)
+    return Lowered([Kernel("matmul_mma", (0, 1), grid, defines, ("mma_tile",), group=group)])
 
 
 def _arithmetic(node: NodeSpec, depth: int) -> dict[str, object]:

@@ -25,7 +25,7 @@ from litedelegate.kernels.types import Array, DType
 COUNT = 12
 
 
-def _node(op: str, arrays: list[Array], const: list[bool], options: dict[str, Any]) -> NodeSpec:
+def made_node(op: str, arrays: list[Array], const: list[bool], options: dict[str, Any]) -> NodeSpec:
     registration = find_builtin(op)
     assert registration is not None
     assert registration.infer is not None
@@ -143,7 +143,7 @@ def _made(kind: str) -> Iterator[tuple[NodeSpec, list[Array], Array]]:
     assert registration is not None
     for _ in range(COUNT):
         arrays, const, options = KINDS[kind](rng)
-        node = _node(op, arrays, const, options)
+        node = made_node(op, arrays, const, options)
         (want,) = Prepared(registration, node, list(arrays)).run()
         yield node, arrays, want
 

@@ -39,14 +39,14 @@ def test_a_tensor_between_two_kernels(target: Device) -> None:
     assert np.abs(half - plain).max() > 1e-4
 
 
-def test_what_a_body_points_at_stays(target: Device) -> None:
-    """Indices, tables and inputs of kernels that read by pointers: the answer is float32's."""
+def convolution(weights: Array, of_exp: bool) -> bytes:
+    """z = CONV_2D(EXP(x)), or without EXP."""
     b = ModelBuilder()
     g = b.subgraph("main")
     x = g.input("x", (1, 6, 6, 8))
-    y = g.op("EXP", [x], ("e", (1, 6, 6, 8), "float32"))
-    weights = np.random.default_rng(1).standard_normal((4, 3, 3, 8)).astype(np.float32)
-    w, bias = g.constant("w", weights), g.constant("b", np.ones(4, np.float32))
+    y = g.op("EXP", [x], ("e", (1, 6, 6, 8), "float32")) if of_exp else x
+    units = len(weights)
+    w, bias = g.constant("w", weights), g.constant("b", np.ones(units, np.float32))
     options = {
         "padding": "VALID",
         "stride_w": 1,
@@ -55,9 +55,23 @@ def test_what_a_body_points_at_stays(target: Device) -> None:
         "dilation_h_factor": 1,
         "fused_activation_function": "NONE",
     }
-    g.outputs(g.op("CONV_2D", [y, w, bias], ("z", (1, 4, 4, 4), "float32"), **options))
-    content = b.build()
-    value = np.random.default_rng(2).standard_normal((1, 6, 6, 8)).astype(np.float32)
-    want = Interpreter(model_content=content).run({"x": value})["z"]
-    got = run(content, GpuDelegate("gpu", target, half=True), value)
-    np.testing.assert_allclose(got, want, rtol=0, atol=2e-3 * np.abs(want).max())
+    g.outputs(g.op("CONV_2D", [y, w, bias], ("z", (1, 4, 4, units), "float32"), **options))
+    return b.build()
+
+
+@pytest.mark.parametrize("units", [4, 16], ids=["one by one", "matrix unit"])
+def test_factors_are_halves_and_sums_are_not(target: Device, units: int) -> None:
+    """What bodies reach by LOAD is stored in halves; forms for CPUs have pointers, and stay."""
+    rng = np.random.default_rng(1)
+    weights = rng.standard_normal((units, 3, 3, 8)).astype(np.float32)
+    value = rng.standard_normal((1, 6, 6, 8)).astype(np.float32)
+    floats = Interpreter(model_content=convolution(weights, True)).run({"x": value})["z"]
+    weights_in_16, input_in_16 = (
+        a.astype(np.float16).astype(np.float32) for a in (weights, np.exp(value))
+    )
+    halves = Interpreter(model_content=convolution(weights_in_16, False)).run({"x": input_in_16})
+    got = run(convolution(weights, True), GpuDelegate("gpu", target, half=True), value)
+    want = halves["z"] if target.capability.kind == "gpu" else floats
+    most = float(np.abs(want).max())
+    np.testing.assert_allclose(got, want, rtol=0, atol=1e-5 * most)
+    assert np.abs(halves["z"] - floats).max() > 1e-4 * most

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -47,6 +48,7 @@ class GpuDelegate(SimpleDelegate):
         self.name = name
         self.device = device
         self.half = half
+        self._capability = replace(device.capability, half=half)
         self._costs = costs
 
     def prepare(self, context: DelegateContext) -> None:
@@ -76,7 +78,7 @@ class GpuDelegate(SimpleDelegate):
             raise Unsupported("OP", f"got {spec.op}; it has no device form")
         if registration.infer is not None and None in registration.infer(spec):
             raise Unsupported("DYNAMIC", "got an output whose shape depends on values")
-        lowered: Lowered = registration.lower(spec, self.device.capability)
+        lowered: Lowered = registration.lower(spec, self._capability)
         return lowered
 
     def claim(self, context: DelegateContext, node: Node, registration: Registration) -> Claim:
@@ -104,6 +106,7 @@ class PlanKernel(Kernel):
         self, device: Device, partition: Partition, fuse: bool, half: bool = False
     ) -> None:
         self._variables = Variables()
+        capability = replace(device.capability, half=half)
         items: list[Item] = []
         lower: list[Lower | None] = []
         for node, registration in zip(partition.nodes, partition.registrations, strict=True):
@@ -112,7 +115,7 @@ class PlanKernel(Kernel):
             items += own
             ours = isinstance(claim, Lowered) and registration is find_builtin(node.op)
             again = registration.lower if ours else None
-            lower += [None if again is None else partial(_again, again, device)] * len(own)
+            lower += [None if again is None else partial(_again, again, capability)] * len(own)
         self._partition = partition
         # variables, which are inputs too, are given back as they are left
         self._leaving = [*partition.outputs, *partition.variables]
@@ -158,8 +161,8 @@ class PlanKernel(Kernel):
         return self._plan.invoke_timed()
 
 
-def _again(lower: Callable[..., Lowered], device: Device, spec: NodeSpec) -> Lowered:
-    return lower(spec, device.capability)
+def _again(lower: Callable[..., Lowered], capability: Capability, spec: NodeSpec) -> Lowered:
+    return lower(spec, capability)
 
 
 def _items(node: Node, claim: Claim, variables: Variables) -> Sequence[Item]:

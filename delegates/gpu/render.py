@@ -11,6 +11,7 @@ from typing import Any
 
 from ...kernels.device import C_TYPES, Capability, Kernel, Map, Source, text
 from ...kernels.types import DType
+from .fours import load_macros, store_text
 from .indexing import Strides, collapse, index_text, row_major, strides_of
 from .integer_vectors import integer_body, integer_chain
 from .library import Library
@@ -146,7 +147,7 @@ class _Writer:
             parameters += ", GLOBAL i32* status"
         if group is None:
             ends = ", ".join(str(n) for n in (*grid, 1, 1)[:3])
-            body = _OPENING.sub(rf"\1\n    IN_GRID({ends})", body)
+            body = _OPENING.sub(rf"\1 IN_GRID({ends})", body)
         source = body.replace("PARAMETERS", parameters)
         args = tuple(key for key, _ in self.pointers)
         parts = [*self.uses, first.step.file if isinstance(first, Bodied) else None]
@@ -216,6 +217,13 @@ class _Writer:
 
     def chain(self, value: str, rest: Sequence[Mapped], out: Operand, index: str) -> str:
         """Lines from a value to its store, by way of all maps."""
+        lines, out, place = self.chained(value, rest, out, index)
+        return f"{lines} {self.store(out, place, self.last)}"
+
+    def chained(
+        self, value: str, rest: Sequence[Mapped], out: Operand, index: str
+    ) -> tuple[str, Operand, str]:
+        """Lines from a value to the one that is stored, `self.last`; what holds it, and where."""
         self.last = value
         lines = []
         place = index
@@ -228,8 +236,23 @@ class _Writer:
             out = mapped.output
             if mapped.step.strides is not None:
                 place = index_text(mapped.shape, mapped.step.strides, mapped.step.offset, index)
-        lines.append(self.store(out, place, self.last))
-        return " ".join(lines)
+        return " ".join(lines), out, place
+
+    def four_chain(self, first: Bodied, rest: Sequence[Mapped], value: str) -> str:
+        """As `chain`, for the array `values_` of four, at `at_`; `value` is that of `v_`."""
+        plain = "for (i32 k_ = 0; k_ < 4; k_++) STORE(at_ + k_, values_[k_]);"
+        if any(m.step.faults or m.step.strides is not None for m in rest):
+            return plain
+        lines, out, _ = self.chained("out_", rest, first.output, "i_")
+        store = store_text(self.pointer(out, written=True), out.dtype, "at_", "four_")
+        if store is None:
+            return plain
+        c_type, made = computed(first.output.dtype), computed(out.dtype)
+        return (
+            f"{made} four_[4]; for (i32 k_ = 0; k_ < 4; k_++) {{ const i32 i_ = at_ + k_; "
+            f"const {c_type} v_ = values_[k_]; const {c_type} out_ = {value}; {lines} "
+            f"four_[k_] = {self.last}; }} {store}"
+        )
 
     def vector_chain(self, first: Bodied, rest: Sequence[Mapped]) -> str | None:
         """As `chain`, for W neighbours in a row of what `first` stores: from the vector `given_` at
@@ -373,6 +396,8 @@ KERNEL void KERNEL_NAME(PARAMETERS)
         for k, operand in enumerate(first.reads):
             macros[f"IN{k}"] = self.pointer(operand)
             macros[f"LOAD{k}(at)"] = self.load(operand, "(at)")
+            if self.capability.kind == "gpu":
+                macros |= load_macros(k, self.pointer(operand), operand.dtype)
         self.uses.update(dict.fromkeys(step.uses))
         dtype = first.output.dtype
         stored = self.narrowed(dtype, "given_")
@@ -382,6 +407,10 @@ KERNEL void KERNEL_NAME(PARAMETERS)
             f"do {{ const {c_type} given_ = (value); const i32 at_ = (at); "
             f"const {c_type} out_ = {stored}; {lines} }} while (0)"
         )
+        if "STORE_FOUR" in text(step.file):
+            four = self.four_chain(first, rest, self.narrowed(dtype, "v_"))
+            four = f"const {c_type}* values_ = (values); const i32 at_ = (at); {four}"
+            macros["STORE_FOUR(at, values)"] = f"do {{ {four} }} while (0)"
         vector = self.vector_chain(first, rest)
         if vector is not None:
             macros["STORE_VECTOR(W, at, value)"] = (

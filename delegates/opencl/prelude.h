@@ -13,7 +13,16 @@ typedef ulong u64;
 typedef double f64;
 #endif
 
+#ifdef __has_attribute
+#if defined(QUICK_EXP) && __has_attribute(intel_vec_len_hint)
+/* Intel's compiler for CPUs: what has vectors in its text and groups of one work-item needs no form of
+   several work-items, which would take as long to compile again */
+#define KERNEL __kernel __attribute__((intel_vec_len_hint(1)))
+#endif
+#endif
+#ifndef KERNEL
 #define KERNEL __kernel
+#endif
 #define DEVICE static inline
 #define GLOBAL __global
 #define CONST_ARG __global const
@@ -36,6 +45,11 @@ typedef double f64;
 #define MAD(a, b, c) ((a) * (b) + (c))
 #ifdef QUICK_EXP
 #define F_EXP(x) quick_exp(x)
+#define F_TANH(x) quick_tanh(x)
+#define F_EXPM1(x) quick_expm1(x)
+#define F_ERFC(x) quick_erfc(x)
+#define F_MIN(x, y) quick_min(x, y)
+#define F_MAX(x, y) quick_max(x, y)
 #else
 #define F_EXP(x) exp(x)
 #endif
@@ -181,7 +195,6 @@ static inline void mma_i8(int* c, const int* a, const int* b, __local int* words
 {
     __local int* all = mma_show(a, b, words, lane);
     for (int i = 0; i < 4; i++)
-#pragma unroll 1
         for (int k = 0; k < 8; k++)
             c[i] = dot4_i8i8(c[i], all[MMA_LEFT(lane, i, k)], all[MMA_RIGHT(lane, i, k)]);
     barrier(CLK_LOCAL_MEM_FENCE);
@@ -191,7 +204,6 @@ static inline void mma_f16(float* c, const int* a, const int* b, __local int* wo
 {
     __local const half* all = (__local const half*)mma_show(a, b, words, lane);
     for (int i = 0; i < 4; i++)
-#pragma unroll 1
         for (int k = 0; k < 16; k++)
             c[i] += vload_half(MMA_LEFT(lane, i, k / 2) * 2 + k % 2, all)
                 * vload_half(MMA_RIGHT(lane, i, k / 2) * 2 + k % 2, all);
@@ -235,10 +247,71 @@ static inline void mma_f16(float* c, const int* a, const int* b, __local int* wo
 EXP_OF(float, int) EXP_OF(float2, int2) EXP_OF(float4, int4) EXP_OF(float8, int8)
 EXP_OF(float16, int16)
 #undef EXP_OF
+/* tanh (Cephes near 0), exp(x) - 1 (Taylor near 0) and erfc (t exp(-x x) times a polynomial in t =
+   1 / (1 + x / 2), fitted for this), on top of it, to a few units of the last place. The calls that the
+   compilers make of their own are for one value each. */
+#define QUICK_OF(F) \
+    static inline __attribute__((overloadable)) F quick_tanh(F x) \
+    { \
+        const F a = fabs(x), z = x * x; \
+        F y = z * -5.70498872745e-3f + 2.06390887954e-2f; \
+        y = y * z - 5.37397155531e-2f; \
+        y = y * z + 1.33314422036e-1f; \
+        y = y * z - 3.33332819422e-1f; \
+        const F far = 1.0f - 2.0f / (quick_exp(a + a) + 1.0f); \
+        return a < 0.625f ? y * z * x + x : x < 0.0f ? -far : far; \
+    } \
+    static inline __attribute__((overloadable)) F quick_expm1(F x) \
+    { \
+        F y = x * 1.98412698e-4f + 1.38888889e-3f; \
+        y = y * x + 8.33333333e-3f; \
+        y = y * x + 4.16666667e-2f; \
+        y = y * x + 1.66666667e-1f; \
+        y = y * x + 0.5f; \
+        return fabs(x) < 0.5f ? y * (x * x) + x : quick_exp(x) - 1.0f; \
+    } \
+    static inline __attribute__((overloadable)) F quick_erfc(F x) \
+    { \
+        const F a = fabs(x), t = 1.0f / (a * 0.5f + 1.0f); \
+        F y = t * -6.0154941e-2f + 2.89665937e-1f; \
+        y = y * t - 4.97271866e-1f; \
+        y = y * t + 2.89005101e-1f; \
+        y = y * t - 3.37246135e-2f; \
+        y = y * t + 2.05492795e-1f; \
+        y = y * t + 2.42447361e-1f; \
+        y = y * t + 2.82458037e-1f; \
+        y = y * t + 2.8208214e-1f; \
+        y = y * t * quick_exp(-(a * a)); \
+        return x < 0.0f ? 2.0f - y : y; \
+    } \
+    static inline __attribute__((overloadable)) F quick_max(F x, F y) \
+    { \
+        const F m = x > y ? x : y; \
+        return y != y ? x : m; \
+    } \
+    static inline __attribute__((overloadable)) F quick_min(F x, F y) \
+    { \
+        const F m = x < y ? x : y; \
+        return y != y ? x : m; \
+    }
+QUICK_OF(float) QUICK_OF(float2) QUICK_OF(float4) QUICK_OF(float8) QUICK_OF(float16)
+#undef QUICK_OF
 #ifdef cl_khr_fp64
-static inline __attribute__((overloadable)) double quick_exp(double x)
+#define DOUBLE_OF(NAME, BUILTIN) \
+    static inline __attribute__((overloadable)) double NAME(double x) \
+    { \
+        return BUILTIN(x); \
+    }
+DOUBLE_OF(quick_exp, exp) DOUBLE_OF(quick_tanh, tanh) DOUBLE_OF(quick_expm1, expm1)
+DOUBLE_OF(quick_erfc, erfc)
+#undef DOUBLE_OF
+static inline __attribute__((overloadable)) double quick_max(double x, double y)
 {
-    return exp(x);
+    return fmax(x, y);
+}
+static inline __attribute__((overloadable)) double quick_min(double x, double y)
+{
+    return fmin(x, y);
 }
 #endif
 #endif

@@ -41,6 +41,12 @@ MACROS: Mapping[str, str] = {
     "groups; written by the delegate, as the first line of kernels without a group",
     "LOAD_HALF": "LOAD_HALF(pointer, i): float16 number i as f32",
     "STORE_HALF": "STORE_HALF(pointer, i, value): f32 to float16, to nearest even",
+    "PACK_HALVES": "PACK_HALVES(low, high): two f32 as float16, to nearest even, in an i32",
+    # four neighbours, on GPUs: i is a multiple of 4, v an array of their compute type
+    "LOAD4": "LOAD4(p, i, v): v[0] ... v[3] are the f32, i8 or u8 of numbers i to i + 3",
+    "LOAD4_HALF": "LOAD4_HALF(p, i, v): the same of float16",
+    "STORE4": "STORE4(type, p, i, v): v[0] ... v[3], which `type` holds, to numbers i to i + 3",
+    "STORE4_HALF": "STORE4_HALF(p, i, v): the same to float16",
     "AS_F32": "the f32 of 32 bits (u32)",
     "AS_U32": "the 32 bits of an f32",
     "RAISE": "RAISE(pointer): marks a fault (any order, any number of times)",
@@ -67,9 +73,11 @@ MACROS: Mapping[str, str] = {
     "F_MAX": "the greater float; where one is NaN, the other",
     "DOT4_I8I8": "DOT4_I8I8(c, a, b): an i32 plus the four products of the i8 in two i32",
     # matrix units, where `mma` is true: the 32 work-items of each part of a group call it together
-    "MMA_SCRATCH": "MMA_SCRATCH(n): declares what MMA_I8 wants in a group of n work-items",
+    "MMA_SCRATCH": "MMA_SCRATCH(n): declares what these want in a group of n work-items",
     "MMA_I8": "MMA_I8(c, a, b): adds to c a 16 x 32 by 32 x 8 product of i8; a work-item has "
     "c[4], a[4] and b[2], i32, laid out as PTX has it for mma.m16n8k32",
+    "MMA_F16": "MMA_F16(c, a, b): adds to c, f32, a 16 x 16 by 16 x 8 product of halves, two in "
+    "each i32 of a and b, as PTX has it for mma.m16n8k16",
     # devices of kind "cpu" alone: explicit vectors of W lanes, W a literal or a #define
     "VEC": "VEC(type, W): the type of a vector",
     "VSPLAT": "VSPLAT(type, W, scalar): a vector of one value",
@@ -117,9 +125,10 @@ class Capability:
     fp64: bool = False
     subgroup: int = 0
     dot4: bool = False
-    mma: bool = False
+    mma: bool = False  # of bytes and of halves
     local_memory: int = 0  # bytes
     work_group: int = 256
+    half: bool = False  # the user's wish: floats may be stored and multiplied as halves
     api: str = "opencl"  # or "cuda": whose compiler reads the text
 
 
@@ -132,7 +141,7 @@ PROFILES: Mapping[str, Capability] = {
         Capability("opencl-gpu", "gpu", 16, 1, fp16=True, local_memory=1 << 15),
         *(
             Capability(
-                f"sm_{n}", "gpu", units, 1, True, True, 32, True, n >= 80, 48 << 10, 1024, "cuda"
+                f"sm_{n}", "gpu", units, 1, True, True, 32, True, True, 48 << 10, 1024, api="cuda"
             )
             for n, units in (
                 (75, 40),
@@ -218,12 +227,14 @@ class Kernel:
     In it `KERNEL_NAME(…)` opens the kernel; `IN0` … are pointers to the operands in `reads`, and
     `LOAD0(i)` … their element i as a value; `STORE(i, value)` stores element i of the output, each
     exactly once. `defines` are the shapes, tiles and choices, as macros. `FAULT0` … mark the
-    `faults`, what the step raises. A body that is `raw` may use `OUT`, a pointer to the output, to
-    read what it has written; nothing is evaluated before its stores. In others `OUT` is defined
-    (`#ifdef`) where no map was joined: there they may store vectors of the output's type. On CPUs,
-    where all maps that were joined work on vectors of float32, `STORE_VECTOR(W, i, vector)` stores
-    W neighbours, which lie in one row: of the output's last dimension, or of `VECTOR_ROW` elements
-    where that is defined; of outputs of 8 and 16 bits it stores 16, from vectors of i32.
+    `faults`, what the step raises. On GPUs `LOAD_WORD0(i)` …, `LOAD_FOUR0(i, v)` … and
+    `STORE_FOUR(i, v)` move several elements at once (`delegates/gpu/fours.py`). A body that is
+    `raw` may use `OUT`, a pointer to the output, to read what it has written; nothing is evaluated
+    before its stores. In others `OUT` is defined (`#ifdef`) where no map was joined: there they may
+    store vectors of the output's type. On CPUs, where all maps that were joined work on vectors of
+    float32, `STORE_VECTOR(W, i, vector)` stores W neighbours, which lie in one row: of the output's
+    last dimension, or of `VECTOR_ROW` elements where that is defined; of outputs of 8 and 16 bits
+    it stores 16, from vectors of i32.
     """
 
     file: str | Source
@@ -267,5 +278,6 @@ def sources(lowered: Lowered) -> list[Source]:
 def text(name: str | Source) -> str:
     """The text `name`.c of this folder, or the one that is given."""
     if isinstance(name, Source):
-        return f"{name.text}\n"
+        # compilers' words name the line of this text, and not of the program around it
+        return f'#line 1 "text of the op"\n{name.text}\n#line 1 "program"\n'
     return files(__package__).joinpath(f"{name}.c").read_text("utf-8")

@@ -5,8 +5,8 @@ KERNEL void KERNEL_NAME(PARAMETERS)
     if (n >= N || m >= M)
         return;
     const i32 y0 = m / OW % OH * SH - PT, x0 = m % OW * SW - PL, depth = C / GROUPS;
-    CONST_ARG XT* image = IN0 + m / (OH * OW) * (H * W * C) + n / (N / GROUPS) * depth;
-    CONST_ARG WT* weights = IN1 + n;
+    const i32 image = m / (OH * OW) * (H * W * C) + n / (N / GROUPS) * depth;
+    i32 weights = n;
     ACC sum = 0;
     for (i32 ky = 0; ky < KH; ky++)
         for (i32 kx = 0; kx < KW; kx++) {
@@ -14,7 +14,9 @@ KERNEL void KERNEL_NAME(PARAMETERS)
             if (y >= 0 && y < H && x >= 0 && x < W)
                 for (i32 c = 0; c < depth; c++)
                     sum = MAD(
-                        (ACC)image[(y * W + x) * C + c] - ZERO, (ACC)weights[c * N], sum);
+                        (ACC)LOAD0(image + (y * W + x) * C + c) - ZERO,
+                        (ACC)LOAD1(weights + c * N),
+                        sum);
             weights += depth * N;
         }
     STORE(m * N + n, FINISH(n, sum));

@@ -11,12 +11,12 @@ KERNEL void KERNEL_NAME(PARAMETERS)
         sum = MAD(LOAD0(m * C + k), LOAD1((block * DEPTH + k) * 32 + lane % 32), sum);
 #else
 #if ALIGNED
-        const i32 word = ((CONST_ARG i32*)(IN0))[(m * C) / 4 + k] ^ FLIP;
+        const i32 word = LOAD_WORD0(m * C + k * 4) ^ FLIP;
 #else
         i32 word = 0;
         for (i32 c = 0; c < 4; c++)
             if (k * 4 + c < C)
-                word |= (i32)((u32)(u8)(IN0)[m * C + k * 4 + c] << (8 * c));
+                word |= (i32)((u32)(u8)LOAD0(m * C + k * 4 + c) << (8 * c));
         word ^= FLIP;
 #endif
         sum = DOT4_I8I8(sum, word, LOAD1((block * DEPTH + k) * 32 + lane % 32));
