@@ -14,7 +14,7 @@ from dataclasses import dataclass
 # macros whose functions take vectors
 _FUNCTIONS = {
     **dict.fromkeys(("F_EXP", "F_LOG", "F_SQRT", "F_TANH", "F_ABS", "F_FLOOR", "F_CEIL"), 1),
-    **dict.fromkeys(("F_RINT", "F_TRUNC", "F_SIN", "F_COS"), 1),
+    **dict.fromkeys(("F_RINT", "F_TRUNC", "F_SIN", "F_COS", "F_ERFC", "F_EXPM1"), 1),
     **dict.fromkeys(("F_MIN", "F_MAX"), 2),
 }
 _TOKEN = re.compile(
