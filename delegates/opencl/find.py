@@ -16,6 +16,9 @@ from ...runtime.delegate import Unavailable
 VARIABLE = "LITEDELEGATE_OPENCL_DEVICE"
 _ICD_FOLDER = "/etc/OpenCL/vendors"
 _FOLDER_VARIABLE = "OCL_ICD_VENDORS"
+# PoCL compiles a kernel once for any launch, and, unless told not to, again for the first one: into a
+# cache of its own, half of what starting a model takes, and for our kernels no faster
+_POCL_AGAIN = "POCL_WORK_GROUP_SPECIALIZATION"
 _shown: list[Any] = []  # the module, once its loader has been shown the drivers
 # what Intel's driver needs of its own folder, which is on no search path, in this order
 _INTEL_NEEDS = ("libintlc.so.5", "libirng.so", "libimf.so", "libsvml.so")
@@ -35,6 +38,7 @@ def library() -> Any:
                 "pip install 'litedelegate[opencl]', or 'litedelegate[cpu]', which brings a "
                 "driver for the CPU along"
             ) from e
+        os.environ.setdefault(_POCL_AGAIN, "0")
         with suppress(pyopencl.Error):  # the loader reads its environment when first asked
             pyopencl.get_platforms()
     _shown.append(pyopencl)

@@ -66,6 +66,8 @@ typedef double f64;
 #define VEC(type, W) VEC_1(type, W)
 #define VEC_1(type, W) PASTE(VEC_##type, W)
 #define VSPLAT(type, W, v) ((VEC(type, W))((type)(v)))
+#define EVENS(type, W, a, b) ((VEC(type, W))((a).even, (b).even))
+#define ODDS(type, W, a, b) ((VEC(type, W))((a).odd, (b).odd))
 #ifdef __clang__
 /* PoCL's vload and vstore take small numbers one by one, and its conversions too */
 #define VLOAD(W, p) PASTE(load_vector, W)(p)
@@ -92,7 +94,18 @@ VECTORS(double)
 #undef VECTORS
 #undef VECTORS_OF
 #undef VECTORS_AT
+typedef int unaligned_int __attribute__((aligned(1)));
+OVERLOADED int word_at(__global const void* p)
+{
+    return *(__global const unaligned_int*)p;
+}
+OVERLOADED int word_at(__private const void* p)
+{
+    return *(__private const unaligned_int*)p;
+}
+#define WORD_AT(p) word_at(p)
 #else
+#define WORD_AT(p) as_int(vload4(0, p))
 #define VLOAD(W, p) PASTE(vload, W)(0, p)
 #define VSTORE(W, v, p) PASTE(vstore, W)(v, 0, p)
 #define VCONVERT(type, W, v) PASTE(convert_, VEC(type, W))(v)
@@ -216,11 +229,11 @@ static inline void mma_f16(float* c, const int* a, const int* b, __local int* wo
 /* four neighbours at once */
 #define FOUR_OF(four, v) \
     ((v)[0] = (four).s0, (v)[1] = (four).s1, (v)[2] = (four).s2, (v)[3] = (four).s3)
-#define LOAD4(p, i, v) FOUR_OF(vload4(0, (p) + (i)), v)
-#define LOAD4_HALF(p, i, v) FOUR_OF(vload_half4(0, (CONST_ARG half*)(p) + (i)), v)
-#define STORE4(type, p, i, v) \
+#define READ_FOUR(p, i, v) FOUR_OF(vload4(0, (p) + (i)), v)
+#define READ_FOUR_HALVES(p, i, v) FOUR_OF(vload_half4(0, (CONST_ARG half*)(p) + (i)), v)
+#define WRITE_FOUR(type, p, i, v) \
     vstore4((VEC(type, 4))((type)(v)[0], (type)(v)[1], (type)(v)[2], (type)(v)[3]), 0, (p) + (i))
-#define STORE4_HALF(p, i, v) \
+#define WRITE_FOUR_HALVES(p, i, v) \
     vstore_half4_rte((float4)((v)[0], (v)[1], (v)[2], (v)[3]), 0, (GLOBAL half*)(p) + (i))
 
 #ifdef QUICK_EXP
