@@ -179,8 +179,9 @@ def test_text_for_the_other_api_is_refused(opencl: Delegate) -> None:
 
 @pytest.mark.parametrize(("api", "profile"), [("cuda", "sm_90"), ("opencl", "pocl-cpu")])
 def test_text_for_one_api_on_devices_that_are_not_there(api: str, profile: str) -> None:
+    text = "KERNEL_NAME(PARAMETERS) { STORE(never compiled) }"
     for text_api in ("cuda", "opencl"):
-        op = reverse(reversed_body("never compiled", text_api))
+        op = reverse(reversed_body(text, text_api))
         dry = DryDelegate(api, profile)
         dry.profile = None
         with Interpreter(
@@ -215,9 +216,29 @@ def broken(lower: Lower, delegate: Delegate) -> str:
     return refusal.text
 
 
+def refused(lower: Lower) -> str:
+    """The reason for the second of NEG, Bad, EXP: no device is needed to see it."""
+    dry = DryDelegate("cuda", "sm_90")
+    dry.profile = None
+    with Interpreter(
+        model_content=model("Bad"), custom_ops={"Bad": reverse(lower)}, delegates=[dry]
+    ) as interpreter:
+        (node,) = interpreter.delegate_coverage().on_cpu
+    ((op, code, text),) = [(node.op, r.code, r.text) for r in node.refusals]
+    assert (op, code) == ("Bad", "BUILD_FAILED")
+    return text
+
+
 def test_text_that_does_not_compile(delegate: Delegate) -> None:
-    log = broken(reversed_body(REVERSED.replace("GID1", "GID_ONE")), delegate)
-    assert "GID_ONE" in log and "does not build" in log
+    log = broken(reversed_body(REVERSED.replace("GID1 *", "gid_one *")), delegate)
+    assert "gid_one" in log and "does not build" in log
+    assert "text of the op:5:" in log  # the line of the user's text
+
+
+def test_functions_that_do_not_compile(delegate: Delegate) -> None:
+    helper = Source(f"/* two\nlines */ {HELPER.replace('x;', 'no_such_y;')}")
+    log = broken(reversed_body(REVERSED, uses=(helper,)), delegate)
+    assert "no_such_y" in log and "text of the op:2:" in log
 
 
 def test_text_that_does_not_compile_in_an_expression(delegate: Delegate) -> None:
@@ -228,15 +249,107 @@ def test_text_that_does_not_compile_in_an_expression(delegate: Delegate) -> None
 @pytest.mark.parametrize(
     ("lower", "reason"),
     [
-        (lambda n, c: Lowered([Map("$1")]), "IndexError"),
-        (lambda n, c: Map(reads=(Read(7),)), "IndexError"),
+        (lambda n, c: Lowered([Map("$1")]), "got $1 in '$1' in step 0 of Bad; takes numbers of"),
+        (lambda n, c: Map(reads=(Read(7),)), "got input 7 to read in step 0 of Bad; takes one of"),
+        (lambda n, c: Map(reads=(Read(-1),)), "got input -1 to read in step 0 of Bad"),
+        (lambda n, c: Map(reads=(Read([1.0]),)), "got [1.0] to read in step 0 of Bad; takes the"),
+        (lambda n, c: Map(reads=(Read(X > 0),)), "got a constant of bool in step 0 of Bad; takes"),
+        (lambda n, c: Map(reads=(Read(X.T),)), "got read 0 of shape (3, 2) in step 0 of Bad"),
+        (lambda n, c: Map(reads=(Read(0, None, (3, 2)),)), "read 0 at elements 0 to 7 in step 0"),
+        (lambda n, c: Map(reads=(Read(0, None, (1,)),)), "got strides (1,) of read 0"),
+        (lambda n, c: Map(strides=(3, 1), offset=-1), "got output at elements -1 to 4 in step 0"),
+        (lambda n, c: Map(output=1), "got output 1 in step 0 of Bad; takes a number below 1"),
+        (lambda n, c: Map("F_SINH($0)"), "got the name F_SINH in step 0 of Bad; takes those of"),
+        (lambda n, c: Lowered([Map(), "F_EXP($0)"]), "got 'F_EXP($0)' as step 1 of Bad; takes"),
         (lambda n, c: "F_EXP($0)", "got str from `lower`; takes a Lowered"),
+        (lambda n, c: None, "got NoneType from `lower`; takes a Lowered"),
         (lambda n, c: 1 / 0, "lower raised ZeroDivisionError"),
         (lambda n, c: Map(uses=("no such text",)), "no such text"),
     ],
 )
-def test_a_form_that_is_none(delegate: Delegate, lower: Lower, reason: str) -> None:
-    assert reason in broken(lower, delegate)
+def test_a_form_that_is_none(lower: Lower, reason: str) -> None:
+    assert reason in refused(lower)
+
+
+def test_a_form_that_is_none_costs_its_node_alone(delegate: Delegate) -> None:
+    assert "takes a Lowered" in broken(lambda n, c: "F_EXP($0)", delegate)
+
+
+def body(text: str = REVERSED.replace("reverse_identity", ""), **changes: Any) -> Lower:
+    """A sound body of its own but for `changes`."""
+
+    def lower(node: NodeSpec, capability: Capability) -> Kernel:
+        given: dict[str, Any] = {"reads": (0,), "grid": (3, 2), "defines": {"COLUMNS": 3}}
+        return Kernel(Source(text), **{**given, **changes})
+
+    return lower
+
+
+ONE = "one to three whole numbers from 1 on"
+
+
+@pytest.mark.parametrize(
+    ("lower", "reason"),
+    [
+        (body(grid=(0, 2)), f"got grid=(0, 2) in step 0 of Bad; takes {ONE}"),
+        (body(grid=(3, -2)), f"got grid=(3, -2) in step 0 of Bad; takes {ONE}"),
+        (body(grid=(3.0, 2)), f"got grid=(3.0, 2) in step 0 of Bad; takes {ONE}"),
+        (body(grid=(3, 2, 1, 1)), f"got grid=(3, 2, 1, 1) in step 0 of Bad; takes {ONE}"),
+        (body(grid=()), f"got grid=() in step 0 of Bad; takes {ONE}"),
+        (body(grid=6), f"got grid=6 in step 0 of Bad; takes {ONE}"),
+        (body(group=(2, 1)), "got grid=(3, 2) and group=(2, 1) in step 0 of Bad; takes a grid of"),
+        (body(group=(3,)), "got grid=(3, 2) and group=(3,) in step 0 of Bad"),
+        (body(group=(0, 1)), f"got group=(0, 1) in step 0 of Bad; takes {ONE}"),
+        (body(grid=(1 << 20, 2), group=(1 << 20, 1)), "work-items at most on this device"),
+        (body(reads=(3,)), "got input 3 to read in step 0 of Bad; takes one of [0, 1] (scratch"),
+        (body(reads=([1, 2],)), "got [1, 2] to read in step 0 of Bad; takes the number of an"),
+        (body(reads=(X, 0), text=REVERSED.replace("LOAD0", "LOAD2")), "got LOAD2 in step 0 of Bad"),
+        (body(defines={"COLUMN S": 3}), "got the macro 'COLUMN S' in `defines` in step 0 of Bad"),
+        (body(REVERSED.replace("STORE", "")), "got a text that stores nothing in step 0 of Bad"),
+        (body("/* STORE */ KERNEL void KERNEL_NAME(PARAMETERS) {}"), "takes STORE(i, value)"),
+        (body("KERNEL void mine() { STORE(0, 0); }"), "in step 0 of Bad; takes KERNEL_NAME"),
+        (body(REVERSED.replace("GID1", "GID3")), "got the name GID3 in step 0 of Bad; takes those"),
+        (body(REVERSED.replace("reverse_identity", "F_SINH")), "got the name F_SINH in step 0"),
+    ],
+)
+def test_a_body_that_is_none(lower: Lower, reason: str) -> None:
+    assert reason in refused(lower)
+
+
+def test_names_of_ones_own(delegate: Delegate) -> None:
+    """Macros and functions that the text defines are no others' names."""
+    text = REVERSED.replace("reverse_identity", "TWICE").replace("LOAD0", "HALVED(0.5f) * LOAD0")
+    helper = "DEVICE f32 TWICE(f32 x) { return x + x; }"
+    text = f"#define HALVED(x) (x)\n{text}"
+    report = check(
+        model("Reverse"), {"Reverse": reverse(body(text, uses=(Source(helper),)))}, delegate
+    )
+    assert not report.on_cpu
+
+
+def test_an_empty_output_needs_no_grid(delegate: Delegate) -> None:
+    b = ModelBuilder()
+    g = b.subgraph("main")
+    x = g.input("x", (2, 0))
+    g.outputs(g.custom("Reverse", [x], ("y", (2, 0), "float32")))
+    op = reverse(body(grid=(0, 2)))
+    interpreter = Interpreter(
+        model_content=b.build(), custom_ops={"Reverse": op}, delegates=[delegate]
+    )
+    assert interpreter.run({"x": np.zeros((2, 0), np.float32)})["y"].shape == (2, 0)
+    assert not interpreter.delegate_coverage().on_cpu
+
+
+def test_one_body_with_other_functions_is_another_kernel(delegate: Delegate) -> None:
+    twice = HELPER.replace("x;", "x + x;")
+    ops = {
+        "Reverse": reverse(reversed_body(REVERSED, uses=(Source(HELPER),))),
+        "Other": reverse(reversed_body(REVERSED, uses=(Source(twice),))),
+    }
+    plain, _ = run(model("Reverse", "Other"), ops)
+    got, report = run(model("Reverse", "Other"), ops, delegate)
+    assert not report.on_cpu
+    np.testing.assert_allclose(got, plain * plain, rtol=1e-4)
 
 
 def test_functions_of_two_ops_may_have_one_name(delegate: Delegate) -> None:
@@ -248,8 +361,8 @@ def test_functions_of_two_ops_may_have_one_name(delegate: Delegate) -> None:
 
 
 def test_strict_says_what_the_compiler_said(delegate: Delegate) -> None:
-    op = reverse(reversed_body(REVERSED.replace("GID1", "GID_ONE")))
-    with pytest.raises(DelegateError, match="GID_ONE"):
+    op = reverse(reversed_body(REVERSED.replace("GID1 *", "gid_one *")))
+    with pytest.raises(DelegateError, match="gid_one"):
         run(model("Reverse"), {"Reverse": op}, delegate, strict=True)
 
 
@@ -283,7 +396,13 @@ def test_text_that_does_not_compile_leaves_no_file(
     assert not list(folder.glob("*.cl"))
 
 
-@pytest.mark.parametrize("text", ["", "KERNEL void another(PARAMETERS) {}"])
+OTHER = """
+DEVICE i32 KERNEL_NAME(i32 x) { return x; }
+KERNEL void another(PARAMETERS) { STORE(0, 0); }
+"""
+
+
+@pytest.mark.parametrize("text", ["", OTHER])
 def test_text_without_its_kernel_costs_this_node_alone(opencl: OpenCLDelegate, text: str) -> None:
     def lower(node: NodeSpec, _: Capability) -> Lowered:
         return Lowered([Kernel(Source(text), (0,), X.shape[::-1])])
@@ -294,5 +413,5 @@ def test_text_without_its_kernel_costs_this_node_alone(opencl: OpenCLDelegate, t
 
     report = check(model("Empty"), {"Empty": empty}, opencl)
     (why,) = report.nodes[1].refusals
-    assert why.code == "BUILD_FAILED" and "it takes KERNEL_NAME" in why.text
+    assert why.code == "BUILD_FAILED" and "takes KERNEL_NAME" in why.text
     assert not report.nodes[0].refusals and not report.nodes[2].refusals

@@ -9,11 +9,12 @@ from typing import Any
 
 from ...kernels.api import Node, NodeSpec, Registration, Tensor, Unsupported
 from ...kernels.builtins import find_builtin
-from ...kernels.device import Capability, Lowered, sources
+from ...kernels.device import Capability, Lowered
 from ...kernels.types import Array, DType
 from ...runtime.cost import CostProfile
 from ...runtime.delegate import DelegateContext, DeviceTime, Kernel, Partition
 from ...runtime.simple_delegate import SimpleDelegate
+from .custom import check_form
 from .device import Device
 from .dry import DryDevice
 from .fuse import Item
@@ -181,16 +182,10 @@ def _item(node: Node, lowered: Lowered) -> Item:
 
 
 def _check(lowered: Lowered, node: Node, capability: Capability) -> None:
-    """`Unsupported` where what an op from outside gives is for another API, or makes no plan:
-    the fault of this node, which must not cost its neighbours.
+    """`Unsupported` where what an op from outside gives is none, or makes no plan: the fault of
+    this node, which must not cost its neighbours.
     """
-    if not isinstance(lowered, Lowered):
-        text = f"got {type(lowered).__name__} from `lower`; takes a Lowered"
-        raise Unsupported("BUILD_FAILED", text)
-    for source in sources(lowered):
-        if source.api not in ("", capability.api):
-            text = f"got text for {source.api} alone; this device takes {capability.api}"
-            raise Unsupported("DEVICE", text)
+    check_form(lowered, node.spec, capability)
     inputs = [t.index for t in node.inputs if t is not None and t.spec.const is None]
     outputs = [t.index for t in node.outputs]
     Plan(DryDevice(capability), [_item(node, lowered)], inputs, outputs)

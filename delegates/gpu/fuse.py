@@ -238,13 +238,14 @@ def _stores_values(part: Mapped | Bodied) -> bool:
 
 
 def _dtype_of(array: Array) -> DType:
-    for dtype in _PLAIN:
+    for dtype in CONSTANTS:
         if dtype.numpy == array.dtype:
             return dtype
     raise TypeError(f"constants of {array.dtype} need a type")
 
 
-_PLAIN = (
+# types of constants that numpy's type tells
+CONSTANTS = (
     DType.INT8,
     DType.UINT8,
     DType.UINT16,

@@ -90,7 +90,9 @@ class Text:
     name: str = field(init=False)
 
     def __post_init__(self) -> None:
-        self.name = "k" + hashlib.sha256(self.source.encode()).hexdigest()[:16]
+        # functions of one name may be others' in another op
+        brought = (u.text for u in self.uses if isinstance(u, Source))
+        self.name = "k" + hashlib.sha256("".join((self.source, *brought)).encode()).hexdigest()[:16]
 
 
 def program(texts: Sequence[Text]) -> str:

@@ -282,4 +282,5 @@ def _log(error: Exception) -> str:
         if line.startswith(SAVED):
             Path(line.removeprefix(SAVED).removesuffix(")")).unlink(missing_ok=True)
     kept = [x for x in lines if x and not x.startswith(("(", "Build on <", "clBuildProgram"))]
-    return "; ".join(kept[:20]) or str(error)
+    first = next((i for i, x in enumerate(kept) if "error:" in x), 0)  # behind warnings
+    return "; ".join(kept[first : first + 20]) or str(error)
