@@ -29,7 +29,7 @@ Row = dict[str, Any]
 
 
 def start(driver: str, path: str, seconds: float) -> Row:
-    """A start in this process. Building and the first invoke in seconds of the clock and of CPUs."""
+    """A start in this process: times of the clock and of its CPUs, in seconds."""
     from litedelegate.delegates.gpu.build import listening
 
     built: dict[int, int] = {}  # of the texts that were built at once

@@ -16,8 +16,8 @@ from ...runtime.delegate import Unavailable
 VARIABLE = "LITEDELEGATE_OPENCL_DEVICE"
 _ICD_FOLDER = "/etc/OpenCL/vendors"
 _FOLDER_VARIABLE = "OCL_ICD_VENDORS"
-# PoCL compiles a kernel once for any launch, and, unless told not to, again for the first one: into a
-# cache of its own, half of what starting a model takes, and for our kernels no faster
+# PoCL compiles a kernel once for any launch, and, unless told not to, again for the first one: into
+# a cache of its own, a third of what starting a model takes, and for our kernels no faster
 _POCL_AGAIN = "POCL_WORK_GROUP_SPECIALIZATION"
 _shown: list[Any] = []  # the module, once its loader has been shown the drivers
 # what Intel's driver needs of its own folder, which is on no search path, in this order
