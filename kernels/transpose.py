@@ -109,19 +109,24 @@ def _lower_tiled(x: TensorSpec, perm: Values, capability: Capability) -> Kernel 
     others = [i for i in range(last) if i != q]
     matrices = size_of([dims[i][0] for i in others])
     gpu = capability.kind == "gpu"
-    tile = 32 if gpu else 16
+    tile = 32 if gpu else next(n for n in (16, 8, 4) if n <= min(rows, columns) or n == 4)
     tiles = -(-columns // tile) * matrices
     if gpu and tiles > _MOST_GROUPS:
         return None
-    parts = 1 if gpu else -(-4 * capability.compute_units // tiles)
-    share = -(-rows // parts)
+    wanted = 1 if gpu else 4 * capability.compute_units
+    share = -(-rows // -(-wanted // tiles))
     span = -(-share // tile) * tile
+    each = max(1, tiles // wanted)
     defines: dict[str, object] = {
         "SHARED": int(gpu),
         "KIND": sum_type(x.dtype),
         "TILE": tile,
+        "TURN": f"turn_{tile}",
+        "VECTOR_ROW": columns,
         "SIDE": _SIDE,
         "SPAN": span,
+        "EACH": each,
+        "TILES": tiles,
         "ROWS": rows,
         "COLUMNS": columns,
         "IN_ROW": in_row,
@@ -132,7 +137,7 @@ def _lower_tiled(x: TensorSpec, perm: Values, capability: Capability) -> Kernel 
     if gpu:
         grid: tuple[int, ...] = (-(-rows // tile) * tile, tiles * _SIDE)
         return Kernel("transpose", (0,), grid, defines, group=(tile, _SIDE))
-    return Kernel("transpose", (0,), (-(-rows // span), tiles), defines)
+    return Kernel("transpose", (0,), (-(-rows // span), -(-tiles // each)), defines, ("turn",))
 
 
 def _joined(shape: Shape, strides: Sequence[int]) -> list[tuple[int, int]]:

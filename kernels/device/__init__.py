@@ -84,6 +84,8 @@ MACROS: Mapping[str, str] = {
     "VLOAD": "VLOAD(W, pointer): W neighbours, at any alignment",
     "VSTORE": "VSTORE(W, vector, pointer)",
     "VCONVERT": "VCONVERT(type, W, vector): lane by lane, as a cast does",
+    "EVENS": "EVENS(type, W, a, b): lanes 0, 2, 4 … of vector a, then those of b",
+    "ODDS": "ODDS(type, W, a, b): lanes 1, 3, 5 … of vector a, then those of b",
     "LOOKUP_16": "LOOKUP_16(table, v): 16 of the 256 i8 or u8 at `table`, for the low bytes of the "
     "16 i32 in v",
     "DOT4_U8I8": "DOT4_U8I8(c, a, b): vectors of 16 i32: each of c plus four products of a's u8 "
