@@ -13,6 +13,7 @@ from ._lower import values
 from ._register_tiles import choose_tile, shares
 from ._requantize_lower import LANES, requantised
 from ._scaling import Scaling
+from ._tiled_lower import Product, Tiling, rows_of
 from ._window import Window
 from .api import NodeSpec, TensorSpec
 from .device import Capability, Kernel, Lowered
@@ -20,24 +21,28 @@ from .types import Array, DType
 
 # most pixels of a tile of a depthwise convolution: beyond these its text only grows
 _TILE = 8
+# bytes of the input that a work-item copies, and pixels whose sums it keeps
+_MOST_COPIED, _MOST_SUMS = 1 << 16, 1 << 12
 _C_TYPES = {DType.INT8: "i8", DType.UINT8: "u8"}
 
 
 class _Bytes:
-    """Weights [units, …] as signed bytes, inputs as unsigned ones, and what that adds to sums.
+    """Weights [units, …] and inputs as a kernel multiplies them, and what that adds to sums.
 
-    `moved`: what was added to all weights, `flip`: the bit in which inputs differ from what is
-    stored. `bound` [units]: the largest absolute sums.
+    `mixed`: weights are signed bytes and inputs unsigned ones, whatever they were. `moved`: what
+    was added to all weights for that, `flip`: the bit in which inputs differ from what is stored,
+    `padding`: what stands for zero. `bound` [units]: the largest absolute sums.
     """
 
-    def __init__(self, node: NodeSpec, weights: Array, scale: Scale) -> None:
+    def __init__(self, node: NodeSpec, weights: Array, scale: Scale, mixed: bool) -> None:
         x, bias = node.input(0), node.optional(2)
         flat = weights.reshape(weights.shape[0], -1).astype(np.int64)
         low, high = flat.min(initial=0), flat.max(initial=0)
-        self.moved = 0 if low >= -128 and high <= 127 else int(-128 - low)
-        self.weights = (weights + self.moved).astype(np.int8)
-        self.flip = 128 if x.dtype is DType.INT8 else 0
-        self.padding = x.zero_point + self.flip
+        fits = low >= -128 and high <= 127
+        self.moved = 0 if fits or not mixed else int(-128 - low)
+        self.weights = (weights + self.moved).astype(np.int8 if fits or mixed else np.int16)
+        self.flip = 128 if x.dtype is DType.INT8 and mixed else 0
+        self.padding = (x.zero_point + self.flip) & 255
         sums = flat.sum(axis=1)
         stored = None if bias is None else values(bias).reshape(-1)
         found: Scaling = scale(node, x, node.input(1), sums, stored, len(flat))
@@ -63,60 +68,107 @@ def convolution(
     scale: Scale = scaling,
 ) -> Lowered:
     """Of weights [units, taps, depth], less their zero point, and an input of `channels`."""
-    units, taps, depth = weights.shape
+    units, _, depth = weights.shape
     x, pixels = node.input(0), node.outputs[0].size // max(units, 1)
-    if depth != channels or not pixels:
+    if not pixels or not depth:
         return direct(node, capability, window, weights, channels, scale)
-    data = _Bytes(node, weights, scale)
-    seen = taps * depth
-    each = 4 if capability.dot4 else 1  # products of a step
-    steps = ceil(seen / each)
-    tile = choose_tile(LANES, 1, pixels, units, steps)
-    vectors = ceil(units / LANES)
-    blocks = ceil(vectors / tile.vectors)
-    # the last vector is moved back to the end
-    first = np.minimum(np.arange(vectors) * LANES, max(units - LANES, 0))
-    rows = first[:, None] + np.arange(LANES)
-    packed = np.zeros((blocks * tile.vectors, LANES, steps * each), np.int8)
-    own = data.weights.reshape(units, seen)[np.minimum(rows, units - 1)]
-    packed[:vectors, :, :seen] = np.where((rows < units)[..., None], own, 0)
-    packed = packed.reshape(blocks, tile.vectors, LANES, steps, -1).transpose(0, 3, 1, 2, 4)
-    stored = np.ascontiguousarray(packed)
+    data = _Bytes(node, weights, scale, capability.dot4)
+    groups, merged = _merged(data.weights, channels // depth)
+    if groups > 1 and (data.moved or units // groups < LANES):
+        return direct(node, capability, window, weights, channels, scale)
+    images = pixels // (window.out[0] * window.out[1])
+    if window.pointwise and window.stride == (1, 1):
+        window, images = rows_of(pixels), 1
+    product = Product(window, images, channels, units, groups)
+    tiling, stored = _cut(product, capability, merged, data)
     requantise = requantised(data.scaling, data.bound, 2)
-    wanted = shares(capability, tile.cycles)
-    tiles = ceil(pixels / tile.width)
-    bands = min(tiles, wanted)
-    share = ceil(blocks / max(1, wanted // bands))
-    flat = window.pointwise and window.stride == (1, 1) and seen == steps * each
-    band = ceil(tiles / bands) * tile.width
+    tile = tiling.tile
+    columns = tiling.seen[1] if tiling.copies else window.size[1]
+    pitch = columns * channels + (4 if tiling.copies else 0)
+    rows = [
+        f"F({m}, {(y * window.stride[0] * pitch + i * window.stride[1] * channels)})"
+        for m, (y, i) in enumerate(np.ndindex(tile.height, tile.width))
+    ]
     defines: dict[str, object] = {
         **window_macros(window),
         **requantise.defines,
-        "M": pixels,
         "N": units,
         "C": channels,
-        "SIZE": x.size,
-        "DEPTH": steps * each,
+        "DEPTH": product.depth,
+        "GROUPS": groups,
+        "BLOCKS": groups * tiling.blocks,
+        "RUN": tiling.run,
         "DOT4": int(capability.dot4),
-        "WT": "i32" if capability.dot4 else "i8",
+        "WT": _weight_type(stored, capability),
         "XT": _C_TYPES[x.dtype],
-        "MR": tile.width,
+        "TY": tile.height,
+        "TX": tile.width,
         "NV": tile.vectors,
-        "ROWS": band,
-        "BLOCKS": blocks,
-        "SHARE": share,
-        "PADS": int(window.pads),
+        "BANDY": tiling.rows,
+        "BANDX": tiling.columns,
+        "SHARE": tiling.share,
+        "COPIED": int(tiling.copies),
+        "PITCH": pitch,
+        "PATCH": tiling.seen[0] * pitch,
         "PADDING": data.padding,
         "FLIP": data.flip,
         "SUM_FACTOR": -data.moved,
-        "IN_PLACE": int(flat and not data.flip),
-        "FLAT": int(flat and data.flip != 0),
-        "EACH_ROW(F)": " ".join(f"F({m})" for m in range(tile.width)),
+        "VECTOR_ROW": window.out[1] * units if units < LANES else units,
+        "EACH_ROW(F)": " ".join(rows),
         "EACH_VECTOR(F, m)": " ".join(f"F(m, {j})" for j in range(tile.vectors)),
     }
-    grid = (ceil(blocks / share), ceil(pixels / band))
     reads = (0, stored.view(np.int32) if capability.dot4 else stored, *requantise.constants)
-    return Lowered([Kernel("conv_i8_cpu", reads, grid, defines, ("int8_cpu",))])
+    return Lowered([Kernel("conv_i8_cpu", reads, tiling.grid, defines, ("int8_cpu",))])
+
+
+def _weight_type(stored: Array, capability: Capability) -> str:
+    return "i32" if capability.dot4 else {1: "i8", 2: "i16"}[stored.itemsize]
+
+
+def _merged(weights: Array, groups: int) -> tuple[int, Array]:
+    """Groups of fewer channels than a vector has made one of more, with zeros where these do not
+    meet: how many are left, and their weights [units, taps, depth].
+    """
+    units, taps, depth = weights.shape
+    each = units // groups
+    factor = next((f for f in range(1, groups) if groups % f == 0 and f * each >= LANES), groups)
+    if factor == 1:
+        return groups, weights
+    wide = np.zeros((groups // factor, factor, each, taps, factor, depth), weights.dtype)
+    parts = weights.reshape(groups // factor, factor, each, taps, depth)
+    for i in range(factor):
+        wide[:, i, :, :, i] = parts[:, i]
+    return groups // factor, wide.reshape(units, taps, factor * depth)
+
+
+def _cut(
+    product: Product, capability: Capability, weights: Array, data: _Bytes
+) -> tuple[Tiling, Array]:
+    """How work is dealt, and weights as the kernel reads them."""
+    units, window = product.each, product.window
+    each = 4 if capability.dot4 else 1  # bytes of a run in a product
+    whole = product.groups == 1 and window.dilation[1] == 1
+    run = product.depth * (window.kernel[1] if whole else 1)
+    runs, steps = product.taps * product.depth // run, ceil(run / each)
+    tile = choose_tile(LANES, *window.out, units, runs * steps)
+    # what lies behind the last run may be outside of the tensor
+    copies = window.pads or data.flip != 0 or run % each != 0
+    tiling = Tiling.dealt(product, capability, tile, copies)
+    if copies:
+        tiling = tiling.within(_MOST_COPIED)
+    while data.moved and tiling.pixels > _MOST_SUMS and tiling.rows * tiling.columns > 1:
+        tiling = tiling.less()
+    vectors = ceil(units / LANES)
+    # the last vector is moved back to the end
+    first = np.minimum(np.arange(vectors) * LANES, max(units - LANES, 0))
+    rows = first[:, None] + np.arange(LANES)
+    own = weights.reshape(product.groups, units, runs, run)[:, np.minimum(rows, units - 1)]
+    packed = np.zeros(
+        (product.groups, tiling.blocks * tile.vectors, LANES, runs, steps * each), weights.dtype
+    )
+    packed[:, :vectors, ..., :run] = np.where((rows < units)[..., None, None], own, 0)
+    packed = packed.reshape(-1, tile.vectors, LANES, runs, steps, each)
+    return tiling, np.ascontiguousarray(packed.transpose(0, 3, 4, 1, 2, 5))
 
 
 def depthwise(node: NodeSpec, capability: Capability, window: Window, weights: Array) -> Lowered:
@@ -125,7 +177,7 @@ def depthwise(node: NodeSpec, capability: Capability, window: Window, weights: A
     rows = node.outputs[0].size // (units * max(window.out[1], 1))
     if units != x.shape[3] or units < LANES or not rows:
         return _few_channels(node, capability, window, weights)
-    data = _Bytes(node, weights, scaling)
+    data = _Bytes(node, weights, scaling, True)
     each = 4 if capability.dot4 else 1  # rows of a column in one product
     groups = ceil(window.kernel[0] / each)
     vectors = ceil(units / LANES)
@@ -147,7 +199,7 @@ def depthwise(node: NodeSpec, capability: Capability, window: Window, weights: A
         "M": node.outputs[0].size // units,
         "C": units,
         "DOT4": int(capability.dot4),
-        "WT": "i32" if capability.dot4 else "i8",
+        "WT": _weight_type(stored, capability),
         "XT": _C_TYPES[x.dtype],
         "ROWS": band,
         "SETS": vectors,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 import numpy as np
@@ -55,7 +55,7 @@ class Product:
 @dataclass(frozen=True, slots=True)
 class Tiling:
     """A product cut for a CPU: its tile, and how tiles are dealt to work-items, `rows` x `columns`
-    of them and `share` blocks of channels to each.
+    of them and `share` blocks of channels to each. `copies`: whether these read a copy.
     """
 
     product: Product
@@ -63,12 +63,20 @@ class Tiling:
     rows: int
     columns: int
     share: int
+    copies: bool
 
     @staticmethod
     def of(product: Product, capability: Capability) -> Tiling:
-        window, images = product.window, product.images
+        """Of floats."""
         depth = product.taps * product.depth
-        tile = choose_tile(lanes_of(capability), *window.out, product.each, depth)
+        tile = choose_tile(lanes_of(capability), *product.window.out, product.each, depth)
+        found = Tiling.dealt(product, capability, tile, product.window.pads)
+        return found.within(MOST_COPIED) if found.copies else found
+
+    @staticmethod
+    def dealt(product: Product, capability: Capability, tile: Tile, copies: bool) -> Tiling:
+        """As many work-items as the cores are best given."""
+        window, images = product.window, product.images
         blocks = product.groups * ceil(product.each / tile.channels)
         high, wide = ceil(window.out[0] / tile.height), ceil(window.out[1] / tile.width)
         wanted = shares(capability, tile.cycles * images * product.groups)
@@ -79,27 +87,51 @@ class Tiling:
             columns = max(1, wide * have // wanted)
             have *= ceil(wide / columns)
         share = blocks if have >= wanted else max(1, blocks * have // wanted)
-        found = Tiling(product, tile, min(rows, high), columns, share)
-        while window.pads and found.copied > MOST_COPIED and found.rows * found.columns > 1:
-            found = found._less()
+        return Tiling(product, tile, min(rows, high), columns, share, copies)
+
+    def within(self, elements: int) -> Tiling:
+        """The same in so small bands that none sees more of the input, if that can be."""
+        found = self
+        while found.copied > elements and found.rows * found.columns > 1:
+            found = found.less()
         return found
 
-    def _less(self) -> Tiling:
-        height, width = self._seen
+    def less(self) -> Tiling:
+        """The same in bands of about half the size."""
+        height, width = self.seen
         if self.columns > 1 and (width > 4 * height or self.rows == 1):
-            columns = ceil(self.columns / 2)
-            return Tiling(self.product, self.tile, self.rows, columns, self.share)
-        return Tiling(self.product, self.tile, ceil(self.rows / 2), self.columns, self.share)
+            return replace(self, columns=ceil(self.columns / 2))
+        return replace(self, rows=ceil(self.rows / 2))
 
     @property
-    def _seen(self) -> tuple[int, int]:
+    def seen(self) -> tuple[int, int]:
+        """Height and width of what a work-item sees."""
         return self.product.seen(self.rows * self.tile.height, self.columns * self.tile.width)
 
     @property
     def copied(self) -> int:
-        """Floats of the input that a work-item sees."""
-        height, width = self._seen
+        """Elements of the input that a work-item sees."""
+        height, width = self.seen
         return height * width * self.product.channels
+
+    @property
+    def pixels(self) -> int:
+        """Of the output, at most, that a work-item makes."""
+        return self.rows * self.tile.height * self.columns * self.tile.width
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        p, tile = self.product, self.tile
+        bands = ceil(ceil(p.window.out[0] / tile.height) / self.rows)
+        bands *= ceil(ceil(p.window.out[1] / tile.width) / self.columns)
+        return ceil(p.groups * self.blocks / self.share), p.images * bands
+
+    @property
+    def run(self) -> int:
+        """Neighbouring elements of the input that an output sees: of a row, or of one pixel."""
+        p = self.product
+        whole = p.groups == 1 and p.window.dilation[1] == 1
+        return p.window.kernel[1] * p.depth if whole else p.depth
 
     @property
     def blocks(self) -> int:
@@ -131,8 +163,7 @@ class Tiling:
         padded = np.zeros((p.groups, self.blocks * tile.channels), np.float32)
         if bias is not None:
             padded[:, : p.each] = bias.reshape(p.groups, p.each)
-        pitch = (self._seen if window.pads else window.size)[1] * p.channels
-        runs = p.groups == 1 and window.dilation[1] == 1
+        pitch = (self.seen if self.copies else window.size)[1] * p.channels
         defines = {
             **window_macros(window),
             "N": p.units,
@@ -140,28 +171,25 @@ class Tiling:
             "DEPTH": p.depth,
             "GROUPS": p.groups,
             "BLOCKS": p.groups * self.blocks,
-            "RUN": window.kernel[1] * p.depth if runs else p.depth,
+            "RUN": self.run,
             "TY": tile.height,
             "TX": tile.width,
             "NV": tile.vectors,
             "VW": tile.lanes,
-            "PADS": int(window.pads),
+            "PADS": int(self.copies),
             "BANDY": self.rows,
             "BANDX": self.columns,
             "SHARE": self.share,
             "PITCH": pitch,
-            "PATCH": self.copied if window.pads else 1,
+            "PATCH": self.copied if self.copies else 1,
             "IMAGE(n)": image or f"(n) * {window.size[0] * window.size[1] * p.channels}",
             "WEIGHTS(n)": weights,
             "BIAS": "IN2",
             **finish,
             **self._unrolled(pitch),
         }
-        bands = ceil(ceil(window.out[0] / tile.height) / self.rows)
-        bands *= ceil(ceil(window.out[1] / tile.width) / self.columns)
-        grid = (ceil(p.groups * self.blocks / self.share), p.images * bands)
         uses = ("arithmetic",)
-        return Kernel("conv_f32_cpu", (*reads, padded), grid, defines, uses, output)
+        return Kernel("conv_f32_cpu", (*reads, padded), self.grid, defines, uses, output)
 
     def _unrolled(self, pitch: int) -> dict[str, object]:
         """EACH_ROW(F): F(m, where it reads, where it stores) for each pixel of a tile, from its

@@ -42,7 +42,8 @@ def integer_chain(writer: Writer, first: Bodied, rest: Sequence[Mapped]) -> str 
         return None
     if not _work(rest, out.dtype):
         return None
-    row, value, place = out.shape[-1], "given_", "at_"
+    row = int(str(first.step.defines.get("VECTOR_ROW", out.shape[-1])))
+    value, place = "given_", "at_"
     lines: list[str] = []
     for mapped in rest:
         names = []
