@@ -88,6 +88,7 @@ MACROS: Mapping[str, str] = {
     "ODDS": "ODDS(type, W, a, b): lanes 1, 3, 5 … of vector a, then those of b",
     "LOOKUP_16": "LOOKUP_16(table, v): 16 of the 256 i8 or u8 at `table`, for the low bytes of the "
     "16 i32 in v",
+    "WORD_AT": "WORD_AT(pointer): the i32 of four u8 or i8, at any alignment",
     "DOT4_U8I8": "DOT4_U8I8(c, a, b): vectors of 16 i32: each of c plus four products of a's u8 "
     "and b's i8; where `dot4` is true",
 }
