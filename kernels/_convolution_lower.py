@@ -5,6 +5,7 @@ from __future__ import annotations
 from . import _convolution_float_lower as floats
 from . import _convolution_gpu_lower as tiles
 from . import _convolution_int8_lower as integers
+from . import _depthwise_gpu_lower as strips
 from ._convolution import scaling
 from ._convolution_parts import POINT, Scale, claimed, direct_depthwise, stored_weights
 from ._depthwise_float_lower import depthwise
@@ -38,8 +39,10 @@ def lower_depthwise(node: NodeSpec, capability: Capability, window: Window) -> L
     x, spec = claimed(node, capability)
     stored = stored_weights(spec)[0]
     weights = stored.reshape(-1, stored.shape[-1]).T
-    if capability.kind == "gpu" or not node.outputs[0].size:
+    if not node.outputs[0].size:
         return direct_depthwise(node, capability, window, weights)
+    if capability.kind == "gpu":
+        return strips.depthwise(node, capability, window, weights)
     if x.dtype.is_float:
         if x.shape[3] == 1:
             return floats.convolution(node, capability, window, weights[:, :, None], 1)

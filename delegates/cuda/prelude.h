@@ -144,7 +144,7 @@ DEVICE void store4_half(u16* p, const f32* v)
 {
     *(int2*)p = make_int2(pack_halves(v[0], v[1]), pack_halves(v[2], v[3]));
 }
-#define LOAD4(p, i, v) load4((p) + (i), v)
-#define LOAD4_HALF(p, i, v) load4_half((p) + (i), v)
-#define STORE4(type, p, i, v) store4((p) + (i), v)
-#define STORE4_HALF(p, i, v) store4_half((p) + (i), v)
+#define READ_FOUR(p, i, v) load4((p) + (i), v)
+#define READ_FOUR_HALVES(p, i, v) load4_half((p) + (i), v)
+#define WRITE_FOUR(type, p, i, v) store4((p) + (i), v)
+#define WRITE_FOUR_HALVES(p, i, v) store4_half((p) + (i), v)

@@ -24,9 +24,9 @@ def load_macros(number: int, pointer: str, dtype: DType) -> dict[str, str]:
     elif dtype in _FLOATS:
         macros[f"LOAD_WORD{number}(at)"] = f"PACK_HALVES({load}(at), {load}((at) + 1))"
     if dtype in _BYTES or dtype is DType.FLOAT32:
-        four = f"LOAD4({pointer}, at, v)"
+        four = f"READ_FOUR({pointer}, at, v)"
     elif dtype is DType.FLOAT16:
-        four = f"LOAD4_HALF({pointer}, at, v)"
+        four = f"READ_FOUR_HALVES({pointer}, at, v)"
     else:
         four = f"for (i32 four_ = 0; four_ < 4; four_++) (v)[four_] = {load}((at) + four_)"
     macros[f"LOAD_FOUR{number}(at, v)"] = f"do {{ {four}; }} while (0)"
@@ -36,7 +36,7 @@ def load_macros(number: int, pointer: str, dtype: DType) -> dict[str, str]:
 def store_text(pointer: str, dtype: DType, index: str, values: str) -> str | None:
     """Four values at once; None where that is no single store."""
     if dtype in _BYTES or dtype is DType.FLOAT32:
-        return f"STORE4({C_TYPES[dtype]}, {pointer}, {index}, {values});"
+        return f"WRITE_FOUR({C_TYPES[dtype]}, {pointer}, {index}, {values});"
     if dtype is DType.FLOAT16:
-        return f"STORE4_HALF({pointer}, {index}, {values});"
+        return f"WRITE_FOUR_HALVES({pointer}, {index}, {values});"
     return None
