@@ -34,7 +34,7 @@ Examples:
 
 @click.command("benchmark", epilog=EPILOG, short_help="Measure load, first run and steady state.")
 @model_argument
-@input_options
+@input_options()
 @click.option(
     "--warmup",
     type=click.IntRange(0),

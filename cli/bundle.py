@@ -310,7 +310,7 @@ def fetch(
 @click.option("--key", required=True, metavar="KEY", help="What opens it.")
 @_trust_options
 @click.option("--model", metavar="NAME", help="Which of several models.")
-@input_options
+@input_options()
 @output_options
 def run(
     path: Path,

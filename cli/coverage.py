@@ -16,6 +16,7 @@ from ..runtime.coverage import CPU, FOLDED, Coverage, CoveredNode
 from ..runtime.delegate import Delegate
 from ..runtime.interpreter import Interpreter
 from ..runtime.rules import BY_THE_USER, Pick
+from ..runtime.stand_in import stand_ins
 from ..runtime.steps import by_name
 from . import inputs as sources
 from . import show
@@ -27,8 +28,9 @@ DRY = ("cuda", "opencl")  # delegates that need no device to say what they would
 
 EPILOG = f"""\b
 NODE is a node's number, an operator, or the name of an output tensor.
-A delegate is a name ("cuda", "opencl", "auto") or MODULE:ATTRIBUTE.
-With --device the report is of a device that is not there, by fixed estimates:
+"auto" is cuda and opencl, where they are there; `litedelegate devices` lists devices.
+With --device nothing is built, and no device needed: what one like it would take, by
+fixed estimates. It is one of
 {", ".join(PROFILES)}.
 
 \b
@@ -51,7 +53,7 @@ Examples:
     multiple=True,
     callback=from_here,
     metavar="NAME",
-    help="In order; can be given several times. [default: auto]",
+    help="opencl, cuda, auto or MODULE:ATTRIBUTE; in order. [default: auto]",
 )
 @click.option(
     "--device",
@@ -76,7 +78,7 @@ Examples:
     "changes",
     multiple=True,
     metavar="exclude=NODE[,NODE]",
-    help="Compare with this; only=… does too.",
+    help="Set a second report beside the first, in which this holds too. Also only=NODE[,NODE].",
 )
 @click.option("--text", "form", flag_value="text", default="text", help="For reading. [default]")
 @click.option("--json", "form", flag_value="json", help="Print JSON and nothing else.")
@@ -113,14 +115,16 @@ def command(
     all_nodes: bool,
     strict: bool,
 ) -> None:
-    """Show where each node of MODEL would run. Nothing is run."""
+    """Show where each node of MODEL would run, and why not on a delegate. Kernels are built; the
+    model is not run.
+    """
     wanted = {"only": list(only), "exclude": list(exclude)}
     with reported():
-        found = _cover(model, _delegates(delegates, devices), shapes, wanted)
+        found, unresolved = _cover(model, _delegates(delegates, devices), shapes, wanted)
         other = None
         if changes:
             changed = _changed(wanted, changes)
-            other = _cover(model, _delegates(delegates, devices), shapes, changed)
+            other, _ = _cover(model, _delegates(delegates, devices), shapes, changed)
     if form == "text":
         out = (
             show.console()
@@ -136,6 +140,8 @@ def command(
             click.echo(text)
         else:
             output.write_text(text, encoding="utf-8")
+    if unresolved is not None:
+        raise Unresolved(f"{unresolved}\nThe report takes their outputs as the file declares them.")
     left = [n for n in found.on_cpu if not _kept_by_user(n)]
     if strict and left:
         names = ", ".join(f"{n.index} ({n.op})" for n in left[:MOST_REASONS])
@@ -165,7 +171,8 @@ def _cover(
     delegates: Sequence[str | Delegate],
     shapes: Sequence[str],
     picks: dict[str, list[str]],
-) -> Coverage:
+) -> tuple[Coverage, str | None]:
+    """The report, and what is to be said of operators that are not known here."""
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         with Interpreter(
@@ -174,8 +181,9 @@ def _cover(
             only=_picks(picks["only"]) if picks["only"] else None,
             exclude=_picks(picks["exclude"]),
         ) as interpreter:
-            if interpreter.unresolved_ops is not None:
-                raise Unresolved(interpreter.unresolved_ops)
+            unresolved = interpreter.unresolved_ops
+            for delegate in stand_ins(interpreter):
+                interpreter.modify_graph_with_delegate(delegate)
             details = by_name(interpreter.get_input_details())
             for name, shape in sources.parse_shapes(shapes, details).items():
                 interpreter.resize_tensor_input(details[name]["index"], shape)
@@ -183,7 +191,7 @@ def _cover(
                 found = interpreter.delegate_coverage()
     for warning in told:
         click.echo(f"warning: {warning.message}", err=True)
-    return found
+    return found, unresolved
 
 
 def _picks(texts: Iterable[str]) -> list[Pick]:

@@ -9,6 +9,7 @@ from typing import IO, Any
 import click
 
 from ..runtime.model import InvalidModelError
+from ..runtime.rules import NoSuchNode
 
 FAILED = 1
 USAGE = 2  # click's own
@@ -60,5 +61,7 @@ def reported() -> Iterator[None]:
         yield
     except InvalidModelError as error:
         raise InvalidModel(str(error)) from error
+    except NoSuchNode as error:
+        raise click.UsageError(str(error)) from error
     except (RuntimeError, ValueError, MemoryError) as error:
         raise Failure(str(error) or type(error).__name__) from error

@@ -15,7 +15,10 @@ from .failures import EXIT_CODES
 class Commands(click.Group):
     """Commands in the order of use, each imported when it is asked for."""
 
-    NAMES = ("run", "inspect", "benchmark", "coverage", "verify", "op", "resolver", "bundle")
+    NAMES = (
+        *("run", "inspect", "benchmark", "coverage", "verify", "devices"),
+        *("op", "resolver", "bundle"),
+    )
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.NAMES)

@@ -17,8 +17,8 @@ model_argument = click.argument(
 )
 
 
-def input_options(command: Command) -> Command:
-    """The options that say what goes into a model, and how it runs."""
+def input_options(delegate: str = "numpy") -> Callable[[Command], Command]:
+    """The options that say what goes into a model, and how it runs; `delegate` is the default."""
     options = [
         click.option("--input", "-i", "given", multiple=True, metavar="[NAME=]SOURCE",
                      help="Where an input comes from, see below. Can be given several times."),
@@ -33,13 +33,18 @@ def input_options(command: Command) -> Command:
                      help="Threads to use. [default: all cores]"),
         click.option("--delegate", "-d", "delegates", multiple=True, metavar="NAME",
                      callback=from_here,
-                     help="opencl, cuda, auto or MODULE:ATTRIBUTE; in order. [default: numpy]"),
+                     help="opencl, cuda, auto or MODULE:ATTRIBUTE; in order. "
+                     f"[default: {delegate}]"),
         click.option("--quantize", is_flag=True,
                      help="Take floats for quantised inputs and quantise them."),
     ]  # fmt: skip
-    for option in reversed(options):
-        command = option(command)
-    return command
+
+    def add(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
 
 
 def from_here(

@@ -85,7 +85,7 @@ def output_options(command: Command) -> Command:
 
 @click.command("run", epilog=EPILOG, short_help="Run a model once on files or made-up inputs.")
 @model_argument
-@input_options
+@input_options()
 @output_options
 def command(model: Path, top: int | None, **options: Any) -> None:
     """Run MODEL once and show what comes out."""

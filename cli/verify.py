@@ -34,7 +34,7 @@ Examples:
 
 @click.command("verify", epilog=EPILOG, short_help="Compare delegates with numpy, node by node.")
 @model_argument
-@input_options
+@input_options("auto")
 @click.option(
     "--runs",
     type=click.IntRange(1),

@@ -57,14 +57,18 @@ def _picked(picks: Sequence[Pick], node: LiveNode, subgraph: int) -> bool:
     return not known.isdisjoint(picks)
 
 
+class NoSuchNode(ValueError):
+    """`only` or `exclude` picks what is no node of the model."""
+
+
 def check_picks(graph: Graph, rules: Rules) -> None:
-    """ValueError for what is no node: a slip there would change nothing, silently."""
+    """`NoSuchNode` for what is none: a slip there would change nothing, silently."""
     nodes = [n for s in graph.subgraphs for n in s.nodes]
     known = {n.op for n in nodes} | {t.name for n in nodes for t in n.outputs}
     count = len(graph.subgraphs[0].nodes)
     for pick in (*(rules.only or ()), *rules.exclude):
         if pick not in known if isinstance(pick, str) else not 0 <= pick < count:
-            raise ValueError(
+            raise NoSuchNode(
                 f"only, exclude: {pick!r} is no node's number (0 to {count - 1}), operator or "
                 "output tensor"
             )

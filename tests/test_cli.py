@@ -13,10 +13,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from devices import device
 from rich.progress import Progress
 
+from litedelegate.cli import devices as devices_command
 from litedelegate.cli import main
+from litedelegate.delegates.opencl import find as opencl_find
 from litedelegate.runtime.builder import ModelBuilder
+from litedelegate.runtime.delegate import Unavailable
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples" / "models"
 FLOAT = EXAMPLES / "digits_f32.tflite"
@@ -68,6 +72,14 @@ def unknown_op(tmp_path: Path) -> Path:
     path = tmp_path / "unknown.tflite"
     builder.save(path)
     return path
+
+
+@pytest.mark.parametrize(
+    ("command", "default"), [("run", "numpy"), ("benchmark", "numpy"), ("verify", "auto")]
+)
+def test_help_tells_the_delegates_that_it_takes(cli: Cli, command: str, default: str) -> None:
+    text = " ".join(cli(command, "--help").out.split())
+    assert f"opencl, cuda, auto or MODULE:ATTRIBUTE; in order. [default: {default}]" in text
 
 
 @pytest.mark.parametrize("command", [(), ("run",), ("inspect",), ("benchmark",)])
@@ -402,6 +414,36 @@ def test_unknown_ops_end_with_4(cli: Cli, unknown_op: Path, command: str) -> Non
 
 def test_a_missing_file_ends_with_2(cli: Cli, tmp_path: Path) -> None:
     assert cli("inspect", tmp_path / "none.tflite").code == 2
+
+
+# -- devices
+
+
+def test_devices_that_are_here_and_what_is_missing(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = device("opencl-intel").device
+    monkeypatch.setattr(opencl_find, "devices", lambda: [known, known])
+    tried = iter([True, False])
+
+    def opened(one: Any) -> Any:
+        if next(tried):
+            raise Unavailable("unknown target CPU")
+        return device("opencl-intel")
+
+    monkeypatch.setattr(devices_command, "OpenCLDevice", opened)
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    found = cli("devices", "--json").json
+    assert [(d["delegate"], d["number"], d["kind"]) for d in found["devices"]] == [
+        ("opencl", 0, ""),
+        ("opencl", 1, "cpu"),
+    ]
+    assert [d["problem"] for d in found["devices"]] == ["unknown target CPU", ""]
+    assert found["devices"][0]["name"] == known.name.strip()
+    assert list(found["missing"]) == ["cuda"] and "pip install" in found["missing"]["cuda"]
+    tried = iter([True, False])
+    got = cli("devices")
+    assert got.code == 0 and "unknown target CPU" in got.out and "cuda: the CUDA" in got.out
 
 
 # -- benchmark

@@ -18,6 +18,7 @@ from test_delegates import ones, zigzag
 
 from litedelegate import Delegate, Interpreter, ModelBuilder, NodeSpec, TensorSpec
 from litedelegate.cli import main
+from litedelegate.delegates.flex import delegate as flex_delegate
 from litedelegate.kernels.api import Options
 from litedelegate.kernels.types import DType
 from litedelegate.runtime.cost import PROFILES, CostProfile, estimate
@@ -63,7 +64,7 @@ def test_placements_and_totals(report: Coverage) -> None:
     assert t.delegates == {"fake": {"device": "none"}}
     assert report.partitions[0].kernels == ["ADD+MUL"]
     cost = report.partitions[0].cost
-    assert cost.host == pytest.approx(2 * 8e-6 + (52 + 72) / 6e9)  # by the fixed numpy profile
+    assert cost.host == pytest.approx(2 * 1.0 + (52 + 72) / 1e3)  # by the delegate's own profile
     assert cost.device == pytest.approx(2e-6 + 2 * 1e-6 + (52 + 72) / 1e9)
     assert cost.transfer == pytest.approx(2 * (1e-7 + 24 / 1e9))
     assert "3 of 4 delegated in 2 partitions, 75.0% of the estimated work" in str(report)
@@ -266,7 +267,8 @@ def test_what_if(capsys: pytest.CaptureFixture[str], path: Path) -> None:
     assert code == 0 and "What if exclude=MUL" in out
     assert " ".join(row) == "nodes delegated 3 of 4 2 of 4"
     assert call(capsys, path, "-d", FAKE, "--what-if", "colour=red")[0] == 2
-    assert call(capsys, path, "-d", FAKE, "--exclude", "no such node")[0] == 1
+    code, _, err = call(capsys, path, "-d", FAKE, "--exclude", "no such node")
+    assert code == 2 and "'no such node' is no node's number" in " ".join(err.split())
 
 
 def test_strict_is_an_exit_code(capsys: pytest.CaptureFixture[str], path: Path) -> None:
@@ -318,6 +320,33 @@ def test_shapes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path.write_bytes(zigzag())
     _, out, _ = call(capsys, path, "-d", FAKE, "--json", "--shape", "t0=8,4")
     assert json.loads(out)["partitions"][0]["bytes_in"] == 8 * 4 * 4
+
+
+def test_operators_that_are_not_known_are_reported_all_the_same(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the shapes that the file declares; the exit code says that the model does not run."""
+    monkeypatch.setattr(flex_delegate, "is_installed", lambda: False)
+    b = ModelBuilder()
+    g = b.subgraph("main")
+    y = g.op("ADD", [x := g.input("x", (2, 3)), x], ("a", (2, 3), "float32"))
+    y = g.custom("FlexNovel", [y], ("b", (2, 3), "float32"), options=b"")
+    y = g.custom("Mystery", [y], ("c", (2, 3), "float32"), options=b"")
+    g.outputs(g.op("MUL", [y, y], ("y", (2, 3), "float32")))
+    path = tmp_path / "unknown.tflite"
+    path.write_bytes(b.build())
+    code, out, err = call(capsys, path, "-d", FAKE, "--json")
+    assert code == 4 and "2 unresolved in all" in err and "as the file declares them" in err
+    found = json.loads(out)
+    assert [n["placed_on"] for n in found["nodes"]] == ["fake", "cpu", "cpu", "fake"]
+    refusals = {(n["op"], r["delegate"]): r for n in found["nodes"] for r in n["refusals"]}
+    flex = refusals["FlexNovel", "flex"]
+    assert flex["code"] == "UNAVAILABLE" and "TensorFlow is not installed" in flex["text"]
+    mystery = refusals["Mystery", "custom_ops"]
+    assert mystery["code"] == "UNAVAILABLE" and "custom_ops={name:" in mystery["text"]
+    assert refusals["Mystery", "fake"]["code"] == "OP"
+    code, out, _ = call(capsys, path, "-d", FAKE, "--strict", "--nodes")
+    assert code == 4 and "2 on fake" in out
 
 
 # -- against Model Explorer's own reader
