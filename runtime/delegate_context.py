@@ -20,6 +20,9 @@ from .tensor import ARENA, LiveTensor
 if TYPE_CHECKING:
     from .subgraph import LiveSubgraph
 
+# operators that a delegate can take with what they call, and the option that says what it is
+CALLED = {"CALL": "subgraph", "STABLEHLO_COMPOSITE": "decomposition_subgraph_index"}
+
 
 class PlanningContext:
     """Changes `plan`, and nothing else. `undo` restores it as it was when this was made."""
@@ -88,10 +91,9 @@ class PlanningContext:
         return None
 
     def called(self, node: Node) -> Called | None:
-        keys = {"CALL": "subgraph", "STABLEHLO_COMPOSITE": "decomposition_subgraph_index"}
-        if node.op not in keys:
+        if node.op not in CALLED:
             return None
-        callee = self._subgraph.graph.subgraphs[getattr(node.options, keys[node.op])]
+        callee = self._subgraph.graph.subgraphs[getattr(node.options, CALLED[node.op])]
         nodes = [(n, n.registration) for n in callee.nodes if not n.folded]
         return Called(callee.inputs, callee.outputs, nodes)
 

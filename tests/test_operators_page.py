@@ -76,6 +76,13 @@ def test_the_page_has_every_op_once(root: Path) -> None:
     assert sorted(r for r in rows if r != "op") == sorted([*schema.BUILTINS, *CUSTOMS])
 
 
+def test_what_partitions_take_without_a_form_is_told(tool: ModuleType) -> None:
+    for op in ("READ_VARIABLE", "ASSIGN_VARIABLE", "CALL", "STABLEHLO_COMPOSITE"):
+        assert "| yes | yes | yes |" in tool.row(op, "any", [])
+    for op in ("VAR_HANDLE", "CALL_ONCE", "IF", "WHILE"):
+        assert "| yes | not yet | not yet |" in tool.row(op, "any", [])
+
+
 def test_only_what_cannot_run_has_no_kernel(tool: ModuleType) -> None:
     assert set(schema.BUILTINS) - set(BUILTINS) == set(tool.NO_KERNEL)
 

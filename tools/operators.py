@@ -20,9 +20,11 @@ sys.path.extend(str(Path(__file__).resolve().parent.parent / part) for part in (
 from peer_versions import PEER_VERSIONS
 from type_sweep import registration, taken_types
 
+from litedelegate.delegates.gpu.variables import OPS as VARIABLES
 from litedelegate.kernels.builtins import BUILTINS, CUSTOMS
 from litedelegate.kernels.types import DType
 from litedelegate.runtime import schema
+from litedelegate.runtime.delegate_context import CALLED
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "operators.md"
@@ -89,7 +91,8 @@ NOTES = {
     "RANDOM_UNIFORM": "TensorFlow Lite's generator: the same numbers from the same seeds",
     "RANDOM_STANDARD_NORMAL": "TensorFlow Lite's generator: the same numbers from the same seeds",
     "MULTINOMIAL": "TensorFlow Lite's generator: the same numbers from the same seeds",
-    "STABLEHLO_COMPOSITE": "runs its decomposition",
+    "STABLEHLO_COMPOSITE": "runs its decomposition; on devices where all of that can",
+    "CALL": "on devices where all that it calls can",
     "STABLEHLO_CUSTOM_CALL": "only targets without effect on values, such as Sharding",
     "STABLEHLO_REDUCE": "a body of one known operator is one numpy call",
     "STABLEHLO_REDUCE_WINDOW": "a body of one known operator is one numpy call",
@@ -129,9 +132,9 @@ is taken instead, when the model is allocated.
 * **input 1: …**: types of an input other than the data, **gives: …**: of an output, where they need
   not be the data's.
 * **versions**: those of TensorFlow Lite's operators that are taken; a newer one is refused.
-* **OpenCL, CUDA**: whether the op has a device form, and there is a delegate to run it. The form
-  need not take every type: the coverage report says for each node why it is not taken. No form has
-  run on a GPU yet ([gpu.md](gpu.md)).
+* **OpenCL, CUDA**: whether there is a delegate that runs the op: by a form for devices, as a call
+  whose nodes have one, or as a variable that stays on the device. Not every type need be taken: the
+  coverage report says for each node why it is not. No form has run on a GPU yet ([gpu.md](gpu.md)).
 """
 TABLE = """\
 | op | versions | types | numpy | OpenCL | CUDA | notes |
@@ -191,7 +194,8 @@ def delegates() -> tuple[str, ...]:
 def row(op: str, types: str, notes: Iterable[str]) -> str:
     found = registration(op)
     low, high = found.versions
-    there = delegates() if found.lower is not None else ()
+    taken = found.lower is not None or op in CALLED or op in VARIABLES  # by a partition as such
+    there = delegates() if taken else ()
     opencl, cuda = ("yes" if name in there else "not yet" for name in ("opencl", "cuda"))
     versions = str(low) if low == high else f"{low}–{high}"
     return f"| {op} | {versions} | {types} | yes | {opencl} | {cuda} | {'; '.join(notes)} |"
