@@ -23,6 +23,7 @@ from ._quant import (
     rounding_divide_by_pot,
     saturating_rounding_doubling_high_mul,
 )
+from ._register_tiles import lanes_of
 from ._rows import row_maxima, row_sums
 from ._widen import FLOATS, in_float32
 from .api import Bind, Binding, NodeSpec, OpError, Registration, Run, Shape, op, take
@@ -352,7 +353,7 @@ def _lower(node: NodeSpec, capability: Capability) -> Lowered:
             return Lowered([Kernel("softmax", (0,), (rows,), defines)])
         block = -(-rows // (4 * capability.compute_units))
         block = max(1, min(block, _ON_CPU // depth), min(rows, 256 // depth))
-        lanes = 16 if capability.vector_width >= 8 and depth >= 12 else 8 if depth >= 6 else 4
+        lanes = next(n for n in (16, 8, 4) if n <= min(depth, lanes_of(capability)) or n == 4)
         defines.update(BLOCK=block, VW=lanes)
         return Lowered([Kernel("softmax_cpu", (0,), (-(-rows // block),), defines)])
     if logarithm or x.dtype is DType.INT16:

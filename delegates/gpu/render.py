@@ -11,11 +11,11 @@ from typing import Any
 
 from ...kernels.device import C_TYPES, Capability, Kernel, Map, Source, text
 from ...kernels.types import DType
+from .float_vectors import float_body, float_chain
 from .fours import load_macros, store_text
 from .indexing import Strides, collapse, index_text, row_major, strides_of
 from .integer_vectors import integer_body, integer_chain
 from .library import Library
-from .vectors import Value, on_vectors
 
 _COMPUTED = {
     DType.FLOAT32: "f32",
@@ -256,53 +256,13 @@ class _Writer:
             f"four_[k_] = {self.last}; }} {store}"
         )
 
-    def vector_chain(self, first: Bodied, rest: Sequence[Mapped]) -> str | None:
-        """As `chain`, for W neighbours in a row of what `first` stores: from the vector `given_` at
-        `at_`. None where a map is not known to work on vectors of float32.
-        """
-        out = rest[-1].output if rest else first.output
-        operands = [o for m in rest for o in (*m.reads, m.output) if o is not None]
-        floats = all(o.dtype is DType.FLOAT32 for o in (first.output, *operands))
-        if self.capability.kind != "cpu" or not floats or not first.output.shape:
-            return None
-        row = int(str(first.step.defines.get("VECTOR_ROW", first.output.shape[-1])))
-        value, lines = Value("given_", True), []
-        for mapped in rest:
-            if mapped.tables or mapped.step.faults or mapped.step.strides is not None:
-                return None
-            reads = []
-            for i, operand in enumerate(mapped.reads):
-                if operand is None:
-                    reads.append(value)
-                    continue
-                strides, offset = strides_of(mapped, i)
-                dims, (kept,) = collapse(mapped.shape, [strides])
-                along = kept[-1] if kept else 0
-                if along > 1 or (kept and dims[-1] % row):
-                    return None
-                place = (
-                    f"{self.pointer(operand)} + {index_text(mapped.shape, strides, offset, 'at_')}"
-                )
-                name = self.fresh()
-                if along:
-                    lines.append(f"const VEC(f32, W) {name} = VLOAD(W, {place});")
-                else:
-                    lines.append(f"const f32 {name} = *({place});")
-                reads.append(Value(name, bool(along)))
-            made = on_vectors(mapped.step.expression, reads)
-            if made is None or not made.vector:
-                return None
-            value = Value(self.fresh(), True)
-            lines.append(f"const VEC(f32, W) {value.text} = {made.text};")
-        lines.append(f"VSTORE(W, {value.text}, {self.pointer(out, written=True)} + at_);")
-        return " ".join(lines)
-
     # -- bodies
 
     def map_body(
         self, first: Mapped, rest: Sequence[Mapped]
     ) -> tuple[str, tuple[int, ...], tuple[int, ...] | None]:
-        vectors = integer_body(self, (first, *rest), 4 * self.capability.compute_units)
+        maps, units = (first, *rest), 4 * self.capability.compute_units
+        vectors = integer_body(self, maps, units) or float_body(self, maps, units)
         if vectors is not None:
             return vectors
         size = math.prod(first.shape)
@@ -413,7 +373,7 @@ KERNEL void KERNEL_NAME(PARAMETERS)
             four = self.four_chain(first, rest, self.narrowed(dtype, "v_"))
             four = f"const {c_type}* values_ = (values); const i32 at_ = (at); {four}"
             macros["STORE_FOUR(at, values)"] = f"do {{ {four} }} while (0)"
-        vector = self.vector_chain(first, rest)
+        vector = float_chain(self, first, rest)
         if vector is not None:
             macros["STORE_VECTOR(W, at, value)"] = (
                 f"do {{ const VEC(f32, W) given_ = (value); const i32 at_ = (at); {vector} }} "

@@ -237,14 +237,12 @@ static inline void mma_f16(float* c, const int* a, const int* b, __local int* wo
     vstore_half4_rte((float4)((v)[0], (v)[1], (v)[2], (v)[3]), 0, (GLOBAL half*)(p) + (i))
 
 #ifdef QUICK_EXP
-/* exp to a unit or two of the last place, inline, so that loops over it become vectors: 2^n times a
-   polynomial (Cephes) in what is left, n in two steps for the end of the range. What no normal number
+/* exp to a unit or two of the last place, inline, so that loops over it become vectors: a polynomial
+   (Cephes) in what is left of x beside n log 2, n then added to its exponent. What no normal number
    holds is 0: cores are slow at others. */
 #define EXP_OF(F, I) \
-    static inline __attribute__((overloadable)) F quick_exp(F given) \
+    static inline __attribute__((overloadable)) F quick_exp(F x) \
     { \
-        const F least = (F)(-87.33654f), most = (F)(89.0f); \
-        const F x = given > most ? most : given < least ? least : given; \
         const F shifted = x * 1.44269504f + 12582912.0f, n = shifted - 12582912.0f; \
         const F r = x - n * 0.693359375f + n * 2.12194440e-4f; \
         F y = r * 1.9875691500e-4f + 1.3981999507e-3f; \
@@ -253,9 +251,9 @@ static inline void mma_f16(float* c, const int* a, const int* b, __local int* wo
         y = y * r + 1.6666665459e-1f; \
         y = y * r + 5.0000001201e-1f; \
         y = y * (r * r) + r + 1.0f; \
-        const I whole = as_##I(shifted) - 0x4B400000, half_n = whole >> 1; \
-        y = y * as_##F((half_n + 127) << 23) * as_##F((whole - half_n + 127) << 23); \
-        return given < least ? (F)(0.0f) : y; \
+        y = as_##F(as_##I(y) + (as_##I(shifted) << 23)); \
+        y = x > 88.722839f ? (F)(INFINITY) : x < -87.33654f ? (F)(0.0f) : y; \
+        return x != x ? x : y; \
     }
 EXP_OF(float, int) EXP_OF(float2, int2) EXP_OF(float4, int4) EXP_OF(float8, int8)
 EXP_OF(float16, int16)

@@ -1,57 +1,73 @@
-/* SOFTMAX and LOG_SOFTMAX of float32 on a CPU: BLOCK rows of DEPTH in turn, VW values at a time.
-   What is missing to whole vectors is filled with -inf, whose exponential is 0. */
+/* SOFTMAX and LOG_SOFTMAX of float32 on a CPU: BLOCK rows of DEPTH in turn, VW values at a time. The
+   last vector of a row is moved back to its end: the sum leaves out what it has in common with the one
+   before. */
 #define WHOLE (DEPTH / VW * VW)
+#define LAST (DEPTH - VW)
 #define SUMS VEC(f32, VW)
 #define SPLAT(v) VSPLAT(f32, VW, v)
 #define SAME(v) (v)
+/* all lanes become what is made of all of them */
+#define FOLD(v, OF) \
+    for (i32 lanes = VW; lanes > 1; lanes /= 2) { \
+        const SUMS even = EVENS(f32, VW, v, v), odd = ODDS(f32, VW, v, v); \
+        v = OF(even, odd); \
+    }
+#define ADDED(a, b) ((a) + (b))
+#if LOGARITHM
+#define RESULT(power, value, of) ((value) - of(shift))
+#else
+#define RESULT(power, value, of) ((power) * of(shift))
+#endif
 
 KERNEL void KERNEL_NAME(PARAMETERS)
 {
     const i32 first = GID0 * BLOCK, end = first + BLOCK < ROWS ? first + BLOCK : ROWS;
-    f32 powers[WHOLE + VW], lanes[VW];
+    const SUMS beta = SPLAT(BETA), none = SPLAT(0);
+    f32 powers[WHOLE + VW], lanes_[VW];
+    for (i32 j = 0; j < VW; j++)
+        lanes_[j] = j < VW - DEPTH % VW ? 0.0f : 1.0f;
+    const SUMS own = VLOAD(VW, lanes_);
     for (i32 row = first; row < end; row++) {
-        const i32 base = row * DEPTH;
-        for (i32 j = WHOLE; j < WHOLE + VW; j++)
-            powers[j] = j < DEPTH ? IN0[base + j] : AS_F32(0xFF800000u);
-        SUMS most = VLOAD(VW, powers + WHOLE), total = SPLAT(0);
+        CONST_ARG f32* x = IN0 + row * DEPTH;
+        SUMS most = VLOAD(VW, x + LAST), total = none;
         for (i32 j = 0; j < WHOLE; j += VW)
-            most = F_MAX(most, VLOAD(VW, IN0 + base + j));
-        VSTORE(VW, most, lanes);
-        f32 top = lanes[0];
-        for (i32 j = 1; j < VW; j++)
-            top = F_MAX(top, lanes[j]);
-        const SUMS tops = SPLAT(top), beta = SPLAT(BETA);
+            most = F_MAX(most, VLOAD(VW, x + j));
+        FOLD(most, F_MAX)
         for (i32 j = 0; j < WHOLE; j += VW) {
-            const SUMS power = F_EXP((VLOAD(VW, IN0 + base + j) - tops) * beta);
+            const SUMS power = F_EXP((VLOAD(VW, x + j) - most) * beta);
             total += power;
             VSTORE(VW, power, powers + j);
         }
-        const SUMS last = F_EXP((VLOAD(VW, powers + WHOLE) - tops) * beta);
-        VSTORE(VW, last, powers + WHOLE);
-        VSTORE(VW, total + last, lanes);
-        f32 sum = lanes[0];
-        for (i32 j = 1; j < VW; j++)
-            sum += lanes[j];
+#if DEPTH % VW
+        const SUMS last = F_EXP((VLOAD(VW, x + LAST) - most) * beta);
+        total += own > none ? last : none;
+        VSTORE(VW, last, powers + LAST);
+#endif
+        FOLD(total, ADDED)
+        VSTORE(VW, total, lanes_);
 #if LOGARITHM
-        top += F_LOG(sum);
-#define RESULT(powers, values, of) ((values) - of(top))
+        const f32 sum = lanes_[0];
+        VSTORE(VW, most, lanes_);
+        const f32 shift = lanes_[0] + F_LOG(sum);
 #else
-#define RESULT(powers, values, of) ((powers) / of(sum))
+        const f32 shift = 1.0f / lanes_[0];
 #endif
         i32 done = 0;
 #ifdef STORE_VECTOR
         for (; done < WHOLE; done += VW) {
-            const SUMS result = RESULT(
-                VLOAD(VW, powers + done), VLOAD(VW, IN0 + base + done), SPLAT);
-            STORE_VECTOR(VW, base + done, result);
+            const SUMS result = RESULT(VLOAD(VW, powers + done), VLOAD(VW, x + done), SPLAT);
+            STORE_VECTOR(VW, row * DEPTH + done, result);
         }
 #endif
         for (; done < DEPTH; done++)
-            STORE(base + done, RESULT(powers[done], IN0[base + done], SAME));
+            STORE(row * DEPTH + done, RESULT(powers[done], x[done], SAME));
     }
 }
 #undef WHOLE
+#undef LAST
 #undef SUMS
 #undef SPLAT
 #undef SAME
+#undef FOLD
+#undef ADDED
 #undef RESULT
