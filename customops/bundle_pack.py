@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 
 from ..runtime.model import InvalidModelError, Model
 from .bundle_crypto import PartCipher, sign, wipe, wrap
@@ -213,18 +213,22 @@ def _pack(
 
 
 def _write(path: Path, pieces: Sequence[bytes]) -> None:
-    """A whole file or none."""
+    """A whole file or none. One that was there keeps its mode, and a link to it stays a link."""
     try:
-        file = NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False)  # noqa: SIM115
-        try:
-            with file:
+        path = path.resolve()
+        draft = path.with_name(f".{path.name}.{os.urandom(6).hex()}")
+        with draft.open("xb") as file:  # as the umask has it
+            try:
                 file.writelines(pieces)
                 file.flush()
                 os.fsync(file.fileno())
-            os.chmod(file.name, 0o644)
-            os.replace(file.name, path)
-        except BaseException:
-            os.unlink(file.name)
-            raise
+                file.close()
+                if path.exists():
+                    draft.chmod(stat.S_IMODE(path.stat().st_mode))
+                os.replace(draft, path)
+            except BaseException:
+                file.close()
+                draft.unlink()
+                raise
     except (OSError, ValueError) as error:  # ValueError: a path with a zero in it
         raise BundleError(f"the bundle {str(path)!r} cannot be written: {error}") from None

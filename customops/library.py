@@ -90,8 +90,10 @@ def load_op_library(
         what = os.fspath(library)
         try:
             data = Path(path).read_bytes()
-        except OSError as e:
-            raise OpLibraryError(f"{path} cannot be read: {e.strerror or e}") from e
+        except (OSError, ValueError) as e:  # ValueError: a path with a zero in it
+            shown = path if path.isprintable() else ascii(path)
+            text = getattr(e, "strerror", None) or e
+            raise OpLibraryError(f"{shown} cannot be read: {text}") from e
         classic = _check(data, what, functions)
         loaded = _Loaded(path, what)
     ops = {} if classic is not None and not _has_entry(loaded) else _operators(loaded)

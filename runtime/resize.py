@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from .errors import NodeError
 from .subgraph import LiveSubgraph
 from .tensor import FOLDED, MMAP
+from .verifier_tensors import MAX_RANK
 
 MOST_VALUES = 16
 
@@ -60,6 +61,11 @@ def check_resize(subgraph: LiveSubgraph, index: int, shape: Sequence[int], stric
         raise RuntimeError(
             "Attempting to resize a fixed-size tensor. "
             f"Tensor {index} {tensor.name!r} is no input of the model"
+        )
+    if len(shape) > MAX_RANK:
+        raise RuntimeError(
+            f"the shape for input {index} {tensor.name!r} has {len(shape)} dimensions; at most "
+            f"{MAX_RANK} are taken"
         )
     if min(shape, default=0) < 0:
         raise RuntimeError(

@@ -466,6 +466,32 @@ def test_what_is_not_packed(tmp_path: Path, keys: Keys, wrong: dict[str, Any], t
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="modes and links are POSIX's")
+def test_a_bundle_is_written_as_the_user_has_it(tmp_path: Path, keys: Keys) -> None:
+    """By the umask, over a bundle with its mode, and through a link."""
+    path = tmp_path / "b.ldb"
+    before = os.umask(0o077)
+    try:
+        make(path, keys)
+        assert path.stat().st_mode & 0o777 == 0o600
+        path.chmod(0o640)
+        make(path, keys)
+        assert path.stat().st_mode & 0o777 == 0o640
+        os.umask(0o027)
+        make(tmp_path / "c.ldb", keys)
+        assert (tmp_path / "c.ldb").stat().st_mode & 0o777 == 0o640
+    finally:
+        os.umask(before)
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    link = tmp_path / "link.ldb"
+    link.symlink_to(folder / "real.ldb")
+    make(link, keys)
+    assert link.is_symlink() and opened(folder / "real.ldb", keys)
+    make(link, keys)
+    assert link.is_symlink() and [p.name for p in folder.iterdir()] == ["real.ldb"]
+
+
 def test_only_signers_sign_and_only_readers_read(tmp_path: Path, keys: Keys) -> None:
     with pytest.raises(BundleError, match="a secret key has no public part"):
         make(tmp_path / "b.ldb", keys, signer=keys.secret)

@@ -263,6 +263,14 @@ def test_a_closed_interpreter_says_so_whatever_is_held() -> None:
     assert view.shape == (1, 1000)
 
 
+@pytest.mark.parametrize("strict", [False, True])
+def test_more_dimensions_than_there_are(strict: bool) -> None:
+    interpreter = Interpreter(model_content=toy_models.chain(1))
+    with pytest.raises(RuntimeError, match="input 0 't0' has 100 dimensions; at most"):
+        interpreter.resize_tensor_input(0, [1] * 100, strict)
+    interpreter.allocate_tensors()
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [

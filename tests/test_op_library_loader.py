@@ -151,6 +151,8 @@ def test_elsewhere_bytes_need_a_private_file(monkeypatch: pytest.MonkeyPatch) ->
 def test_no_such_file(tmp_path: Path) -> None:
     with pytest.raises(OpLibraryError, match=r"none\.so cannot be read: No such file"):
         load_op_library(tmp_path / "none.so")
+    with pytest.raises(OpLibraryError, match=r"a\\x00b' cannot be read: embedded null"):
+        load_op_library("a\0b")
 
 
 @pytest.mark.parametrize(

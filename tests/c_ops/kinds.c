@@ -280,6 +280,11 @@ static TfLiteStatus WrongPrepare(TfLiteOpaqueContext* context, TfLiteOpaqueNode*
     case 10:
       return TfLiteOpaqueContextResizeTensor(context, TfLiteOpaqueNodeGetOutput(context, node, 0),
                                              NULL);
+    case 15: {
+      const char* nothing = NULL;
+      TfLiteOpaqueContextReportError(context, nothing);
+      return kTfLiteError;
+    }
   }
   return Same(context, node);
 }

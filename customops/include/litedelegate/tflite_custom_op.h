@@ -149,6 +149,7 @@ static inline void TfLiteOpaqueContextReportErrorVa(TfLiteOpaqueContext* context
   char room[512];
   va_list again;
   int length;
+  if (!format) format = "(a NULL format was given)";
   va_copy(again, arguments);
   length = vsnprintf(room, sizeof room, format, arguments);
   if (length < 0 || (size_t)length < sizeof room) {
