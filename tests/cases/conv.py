@@ -2,34 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
+from convolutions import Pair, multipliers, options
 from definitions import convolution, stored
 
 from litedelegate.kernels.types import DType
 
 from . import Case, T
 
-Pair = tuple[int, int]
-
-
-def _options(
-    stride: Pair = (1, 1),
-    dilation: Pair = (1, 1),
-    padding: str = "SAME",
-    activation: str = "NONE",
-    bias_type: DType = DType.FLOAT32,
-) -> dict[str, Any]:
-    return {
-        "padding": padding,
-        "stride_h": stride[0],
-        "stride_w": stride[1],
-        "dilation_h_factor": dilation[0],
-        "dilation_w_factor": dilation[1],
-        "fused_activation_function": activation,
-        "quantized_bias_type": bias_type,
-    }
+_options = partial(options, quantized_bias_type=DType.FLOAT32)
 
 
 def _float(
@@ -98,12 +82,6 @@ def _integer(
     wanted = spread * (high - low) / 2 * y_scale / (x_scale * np.abs(sums).max())
     count = units if per_channel else 1
     scales = (wanted * rng.uniform(0.5, 1.0, count)).astype(np.float32)
-    if dtype is DType.UINT8:
-        # TensorFlow Lite multiplies these two in float32
-        products = (x_scale * scales).astype(np.float64)
-    else:
-        products = np.float64(x_scale) * scales.astype(np.float64)
-    multipliers = np.broadcast_to(products / np.float64(y_scale), units)
     reach = {"RELU": (0.0, np.inf), "RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0)}
     ends = [low, high]
     if activation != "NONE":
@@ -112,7 +90,8 @@ def _integer(
                 at = zeros[2] + int(np.floor(float(np.float32(end) / y_scale) + 0.5))
                 ends[i] = min(max(at, low), high)
     wide = dtype is DType.INT16 and bias is not DType.INT32
-    want = stored(sums, multipliers, zeros[2], ends[0], ends[1], wide).astype(dtype.numpy)
+    by = multipliers(x_scale, scales, y_scale, dtype, units)
+    want = stored(sums, by, zeros[2], ends[0], ends[1], wide).astype(dtype.numpy)
     bias_tensor = None
     if b is not None:
         bias_scale = float(x_scale * scales[0])
@@ -129,7 +108,7 @@ def _integer(
             dilation,
             padding,
             activation,
-            bias if dtype is DType.INT16 and bias is not None else DType.FLOAT32,
+            quantized_bias_type=bias if dtype is DType.INT16 and bias else DType.FLOAT32,
         ),
         [T(want, scale=float(y_scale), zero_point=zeros[2])],
         version=8 if dtype is DType.INT16 else 3,

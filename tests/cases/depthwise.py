@@ -2,33 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
+from convolutions import Pair, multipliers, options
 from definitions import depthwise, stored
 
 from litedelegate.kernels.types import DType
 
 from . import Case, T
 
-Pair = tuple[int, int]
-
-
-def _options(
-    stride: Pair = (1, 1),
-    dilation: Pair = (1, 1),
-    padding: str = "SAME",
-    activation: str = "NONE",
-) -> dict[str, Any]:
-    return {
-        "padding": padding,
-        "stride_h": stride[0],
-        "stride_w": stride[1],
-        "dilation_h_factor": dilation[0],
-        "dilation_w_factor": dilation[1],
-        "depth_multiplier": 0,  # redundant, and not to be believed
-        "fused_activation_function": activation,
-    }
+_options = partial(options, depth_multiplier=0)  # redundant, and not to be believed
 
 
 def _float(
@@ -93,12 +78,8 @@ def _integer(
     scales = (spread * rng.uniform(0.5, 1.0, count)).astype(np.float32)
     if strong:
         scales[::3] = 1.8 * y_scale / x_scale
-    if dtype is DType.UINT8:
-        products = (x_scale * scales).astype(np.float64)
-    else:
-        products = np.float64(x_scale) * scales.astype(np.float64)
-    multipliers = np.broadcast_to(products / np.float64(y_scale), units)
-    want = stored(sums + b, multipliers, zeros[2], low, high, dtype is DType.INT16)
+    by = multipliers(x_scale, scales, y_scale, dtype, units)
+    want = stored(sums + b, by, zeros[2], low, high, dtype is DType.INT16)
     return Case(
         "DEPTHWISE_CONV_2D",
         [
