@@ -1,45 +1,80 @@
-"""The device kernels of the case tables under Oclgrind, which interprets them one by one.
+"""The device kernels of the case tables and of real models under Oclgrind, which interprets them.
 
-    python tests/oclgrind_check.py [--shape cpu|gpu] [FAMILY …]
+    python tests/oclgrind_check.py [--shape cpu|gpu] [FAMILY …] [--models [NAME …]]
 
 Finds accesses out of bounds, data races, and use of what was never written; each tensor is a buffer
 of its own here, so that it has bounds. What is cleared in OpenCL is cleared for CUDA, whose text is
-the same. Needs the program `oclgrind` (a Debian package).
+the same. Kernels that differ in numbers alone are run once where they are slow, large ones at the
+corners of their grids (see `oclgrind_jobs`). Needs the program `oclgrind` (a Debian package).
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from threading import Lock
+from queue import Empty, Queue
+from threading import Thread
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
+PATHS = [str(HERE), str(HERE.parent / "src")]
 if __name__ == "__main__":
-    sys.path[:0] = [str(HERE), str(HERE.parent / "src")]
+    sys.path[:0] = PATHS
 
-SHAPES = {"cpu": "pocl-cpu", "gpu": "opencl-gpu"}
-PLANTED = "planted"  # kernels that are wrong, to see that they are found
-SECONDS = 3600.0
+from oclgrind_jobs import (  # noqa: E402
+    MODELS,
+    SHAPES,
+    Choice,
+    Job,
+    families,
+    of_family,
+    of_models,
+)
+
+START = 300.0  # seconds until the process is ready
+SECONDS = 900.0  # for one job; none takes a tenth of it where it has a core to itself
+
+# What Oclgrind says and is not so: of the message and the line of text, and why.
+FALSE: Mapping[str, str] = {}
+# whose partitions have kernels with much joined to them, and which plan quickly
+SMALL_MODELS = (
+    "blazeface_f32",
+    "edsr_int8",
+    "kws_dscnn_int8",
+    "lstm_int8",
+    "okay_nabu_streaming_int8",
+    "resnet8_f32",
+    "resnet8_int8",
+    "toycar_dynamic_range",
+)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Found:
-    """`findings`: what Oclgrind said, the kernel's family, and how often. `errors`: cases that were
-    not run."""
+    """`findings`: what Oclgrind said, where, how often, and of which job first. `errors`: why jobs
+    were not run to their end, by job."""
 
-    kernels: int
-    findings: Counter[tuple[str, str]]
-    errors: Mapping[str, str]
+    choice: Choice
+    findings: Counter[str] = field(default_factory=Counter)
+    first: dict[str, str] = field(default_factory=dict)
+    false: Counter[str] = field(default_factory=Counter)
+    errors: dict[str, str] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    @property
+    def clean(self) -> bool:
+        return not self.findings and not self.errors
 
 
 def missing() -> str | None:
@@ -49,135 +84,98 @@ def missing() -> str | None:
     return None
 
 
-def check(shape: str, family: str) -> Found:
-    """One family of cases, in a process of its own."""
-    with tempfile.TemporaryDirectory() as folder:
-        log = Path(folder, "log")
-        flags = ["--data-races", "--uninitialized", "--max-errors", "10000", "--log", str(log)]
-        child = [sys.executable, str(HERE / "oclgrind_check.py"), "--child", "--shape", shape]
-        done = subprocess.run(
-            ["oclgrind", *flags, *child, family], capture_output=True, text=True, timeout=SECONDS
-        )
-        if done.returncode:
-            ended = f"{family} for a {shape} ended with {done.returncode}"
-            raise RuntimeError(f"{ended}: {done.stderr[-2000:]}")
-        told = json.loads(done.stdout)
-        text = log.read_text() if log.exists() else ""
-    return Found(len(told["kernels"]), _findings(text, told["kernels"]), told["errors"])
-
-
-def _findings(log: str, families: Mapping[str, str]) -> Counter[tuple[str, str]]:
-    found: Counter[tuple[str, str]] = Counter()
-    for entry in re.split(r"\n\s*\n", log):
-        lines = [line.strip() for line in entry.splitlines() if line.strip()]
-        if not lines:
-            continue
-        kernel = next((x.split()[1] for x in lines if x.startswith("Kernel:")), "")
-        text = re.sub(r"0x[0-9a-f]+", "…", lines[0])
-        found[text, families.get(kernel, kernel)] += 1
+def check(shape: str, choice: Choice, seconds: float = SECONDS) -> Found:
+    """Runs the jobs, in a process that is started anew after each that hangs or dies."""
+    found, left, began = Found(choice), list(choice.jobs), time.monotonic()
+    while left:
+        done = 0
+        for told in _child(shape, left, seconds):
+            done += 1
+            name = str(left[done - 1])
+            if told["error"]:
+                found.errors[name] = told["error"]
+            for text in messages(told["log"]):
+                kind = found.false if any(re.search(f, text) for f in FALSE) else found.findings
+                kind[text] += 1
+                found.first.setdefault(text, name)
+        left = left[done:]
+    found.seconds = time.monotonic() - began
     return found
 
 
-# -- under Oclgrind
+def messages(log: str) -> Iterator[str]:
+    """Each message without its addresses, and the line of text that it is about."""
+    for entry in re.split(r"\n\s*\n(?=\S)", log):
+        lines = [line.strip() for line in entry.splitlines() if line.strip()]
+        if lines:
+            at = next((i + 1 for i, x in enumerate(lines) if x.startswith("At line")), 0)
+            place = f" at `{lines[at]}`" if 0 < at < len(lines) else ""
+            yield re.sub(r"0x[0-9a-f]+", "…", lines[0]) + place
 
 
-def child(shape: str, family: str) -> None:
-    import numpy as np
-    import test_device
-
-    from litedelegate.delegates.gpu.cache import ProgramCache
-    from litedelegate.delegates.gpu.device import Launch
-    from litedelegate.delegates.opencl.device import OpenCLDevice
-    from litedelegate.delegates.opencl.find import devices
-    from litedelegate.kernels.api import Run
-    from litedelegate.kernels.device import PROFILES
-    from litedelegate.kernels.types import Array
-
-    building = Lock()  # Oclgrind's compiler crashes in several threads, where plans build
-
-    class Block:
-        """Memory of which parts are taken, each a buffer of its own, or the whole."""
-
-        def __init__(self, nbytes: int) -> None:
-            self.nbytes = nbytes
-            self.data: Array | None = None
-            self.whole: Any = None
-
-    class Guarded(OpenCLDevice):
-        """A device on which no tensor has a neighbour."""
-
-        def __init__(self) -> None:
-            (found,) = (d for d in devices() if "Oclgrind" in d.platform.name)
-            super().__init__(found, ProgramCache(""))
-            self.alignment = 1  # padding would be missed by nobody
-            self.capability = replace(PROFILES[SHAPES[shape]], name="oclgrind", fp16=False)
-            # optimised code has instructions that Oclgrind's checks do not know
-            self._options.append("-cl-opt-disable")
-            self.names: list[str] = []
-
-        def allocate(self, nbytes: int) -> Any:
-            return Block(nbytes)
-
-        def view(self, buffer: Any, offset: int, nbytes: int) -> Any:
-            part = super().allocate(nbytes)
-            if buffer.data is not None:
-                super().upload(part, np.ascontiguousarray(buffer.data[offset : offset + nbytes]))
-                self.synchronise()
-            return part
-
-        def whole(self, buffer: Any) -> Any:
-            if not isinstance(buffer, Block):
-                return buffer
-            if buffer.whole is None:
-                buffer.whole = self.view(buffer, 0, buffer.nbytes)
-            return buffer.whole
-
-        def upload(self, buffer: Any, array: Array) -> None:
-            if isinstance(buffer, Block) and buffer.whole is None:
-                buffer.data = array.reshape(-1).view(np.uint8).copy()
-            else:
-                super().upload(self.whole(buffer), array)
-
-        def download(self, buffer: Any, array: Array) -> None:
-            super().download(self.whole(buffer), array)
-
-        def record(self, launches: Sequence[Launch]) -> Run:
-            return super().record(
-                [replace(x, args=tuple(map(self.whole, x.args))) for x in launches]
-            )
-
-        def wrap(self, array: Array) -> Any | None:
-            return None
-
-        def build(self, source: str, names: Sequence[str]) -> Mapping[str, Any]:
-            self.names += names
-            with building:
-                return super().build(source, names)
-
-    device = Guarded()
-    errors: dict[str, str] = {}
-    if family == PLANTED:
-        built = device.build(BUGS, ["beyond", "race", "unwritten"])
-        buffers = [device.view(Block(64), 0, 64) for _ in range(2)]
-        group = (4,)
-        device.record([Launch(k, tuple(buffers), (16,), group) for k in built.values()])()
-        device.synchronise()
-    else:
-        test_device.target = lambda backend: device
-        found = test_device.results("oclgrind", family)
-        errors = {key: f"{type(e).__name__}: {e}"[:300] for key, e in found.errors.items()}
-    print(json.dumps({"kernels": dict.fromkeys(device.names, family), "errors": errors}))
+def _child(shape: str, jobs: Sequence[Job], seconds: float) -> Iterator[Mapping[str, Any]]:
+    """What became of one job after the other, up to one that does not end or ends the process."""
+    with tempfile.TemporaryDirectory() as folder:
+        log, errors = Path(folder, "log"), Path(folder, "errors")
+        flags = ["--data-races", "--uninitialized", "--max-errors", "100000", "--log", str(log)]
+        command = [sys.executable, str(HERE / "oclgrind_child.py"), shape, str(log)]
+        with (
+            errors.open("w") as stderr,
+            subprocess.Popen(
+                ["oclgrind", *flags, *command],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(PATHS)},
+                text=True,
+            ) as process,
+        ):
+            lines: Queue[str] = Queue()
+            reader = Thread(target=_read, args=(process.stdout, lines), daemon=True)
+            reader.start()
+            try:
+                assert process.stdin is not None
+                process.stdin.write(json.dumps([asdict(job) for job in jobs]))
+                process.stdin.close()
+                limit, of = START, "the start"
+                for _ in range(1 + 2 * len(jobs)):
+                    line = lines.get(timeout=limit)
+                    if not line:
+                        text = f"the process ended with {process.wait()}: "
+                        yield _failed(text + errors.read_text()[-500:])
+                        return
+                    told = json.loads(line)
+                    limit = seconds
+                    if "done" in told:
+                        yield told
+            except Empty:
+                yield _failed(f"no end after {limit:.0f} s of {of}")
+            finally:
+                process.kill()
 
 
-BUGS = """
-KERNEL void beyond(GLOBAL i32* to, CONST_ARG i32* from) { to[GID0 + 1] = GID0; }
-KERNEL void race(GLOBAL i32* to, CONST_ARG i32* from) { to[0] += GID0; }
-KERNEL void unwritten(GLOBAL i32* to, CONST_ARG i32* from)
-{
-    if (from[GID0] > 3)
-        to[GID0] = 1;
-}
-"""
+def _failed(error: str) -> Mapping[str, Any]:
+    return {"log": "", "error": error}
+
+
+def _read(stream: Iterable[str], lines: Queue[str]) -> None:
+    for line in stream:
+        lines.put(line)
+    lines.put("")
+
+
+def rows(args: argparse.Namespace) -> Iterator[tuple[str, str, Found]]:
+    shapes = [args.shape] if args.shape else list(SHAPES)
+    names = args.models
+    for family in args.families or ([] if names is not None else families()):
+        for shape in shapes:
+            yield family, shape, check(shape, of_family(shape, family), args.seconds)
+    if names is None and not args.families:
+        names = []
+    if names is not None and MODELS.is_dir():
+        for shape in shapes:
+            choice = of_models(shape, names or SMALL_MODELS)
+            yield "models", shape, check(shape, choice, args.seconds)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -185,28 +183,31 @@ def main(argv: Sequence[str] | None = None) -> int:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("families", nargs="*", metavar="FAMILY", help="[default: all]")
+    parser.add_argument("--models", nargs="*", metavar="NAME", help="of ../shared/models")
     parser.add_argument("--shape", choices=list(SHAPES), help="of the kernels [default: both]")
-    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="for one case")
     args = parser.parse_args(argv)
-    if args.child:
-        child(args.shape, args.families[0])
-        return 0
     reason = missing()
     if reason is not None:
         print(f"not checked: {reason}")
         return 0
-    from test_device import KEYS
-
     wrong = False
-    for family in args.families or sorted({key.partition("-")[0] for key in KEYS}):
-        for shape in [args.shape] if args.shape else SHAPES:
-            found = check(shape, family)
-            wrong |= bool(found.findings or found.errors)
-            print(f"{family} for a {shape}: {found.kernels} kernels", flush=True)
-            for (text, _), count in found.findings.most_common():
-                print(f"    {count} × {text}")
-            for key, text in found.errors.items():
-                print(f"    {key} was not run: {text}")
+    print(f"{'family':18}{'shape':>6}{'kernels':>9}{'alike':>7}{'found':>7}{'seconds':>9}")
+    for family, shape, found in rows(args):
+        wrong |= not found.clean
+        choice, count = found.choice, len(found.findings) + len(found.errors)
+        print(
+            f"{family:18}{shape:>6}{choice.kernels:9}{choice.alike:7}{count:7}{found.seconds:9.0f}",
+            flush=True,
+        )
+        if choice.large:
+            print(f"    {choice.large} kernels of models were too large")
+        for text, times in found.findings.most_common():
+            print(f"    {times} × {text}, first in {found.first[text]}")
+        for text, times in found.false.most_common():
+            print(f"    not so: {times} × {text}")
+        for job, text in found.errors.items():
+            print(f"    {job} was not run to its end: {text}", flush=True)
     return int(wrong)
 
 
