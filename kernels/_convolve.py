@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ._outputs import Outputs
-from ._window import Block, Window, in_parallel
+from ._window import Block, Window, in_parallel, largest
 from .api import Binding, Run
 from .types import Array
 
@@ -140,9 +140,8 @@ def _steps(
     blocks: Sequence[Block],
 ) -> list[Run]:
     """The steps of one thread."""
-    images, rows = blocks[0]
     columns = _Columns(x, window, packed)
-    positions = columns.allocate(scratch, images.stop - images.start, rows.stop - rows.start)
+    positions = columns.allocate(scratch, *largest(blocks))
     units = packed.groups[0].shape[1]
     part = scratch((positions, units), packed.dtype) if len(packed.cuts) > 1 else None
     receiver = outputs(positions)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from ._outputs import Outputs
-from ._window import Block, Window, in_parallel
+from ._window import Block, Window, in_parallel, largest
 from .api import Binding, Run
 from .types import Array
 
@@ -53,8 +53,7 @@ def depthwise(
     work = x.shape[0] * window.out[0] * window.out[1] * units * kh * kw
 
     def steps(mine: Sequence[Block]) -> list[Run]:
-        images, rows = mine[0]
-        most = (images.stop - images.start, rows.stop - rows.start)
+        most = largest(mine)
         receiver = outputs(most[0] * most[1] * window.out[1])
         worker = _Worker(scratch, source, window, taps, most)
         made = [*receiver.setup, *worker.setup]

@@ -138,7 +138,7 @@ class _Patch:
 
     def before(self, accumulators: Array, stored: np.dtype[Any]) -> list[Run]:
         rows = accumulators.shape[0]
-        if self._arrays is None:  # the first block is the largest
+        if self._arrays is None or len(self._arrays[0]) < rows:
             shape = (rows, self._channels.size)
             own = accumulators.dtype
             self._arrays = self._scratch(shape, own), self._scratch(shape, stored)

@@ -165,6 +165,13 @@ class Window:
         return np.ndarray(view.shape[:4], item, whole, offset, view.strides[:4])
 
 
+def largest(blocks: Sequence[Block]) -> tuple[int, int]:
+    """Most images and most rows of any block: the first of a thread's may be the end of an image,
+    smaller than those behind it."""
+    images, rows = zip(*((n.stop - n.start, r.stop - r.start) for n, r in blocks), strict=True)
+    return max(images), max(rows)
+
+
 def in_parallel(
     b: Binding, threads: int, blocks: Sequence[Block], steps: Callable[[Sequence[Block]], list[Run]]
 ) -> Run:

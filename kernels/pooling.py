@@ -17,7 +17,7 @@ from ._pool_float_lower import lower_float_pool
 from ._quant import activation_range, float_activation_range
 from ._register_tiles import shares
 from ._widen import FLOATS, in_float32
-from ._window import Window, sequence
+from ._window import Window, largest, sequence
 from .api import Binding, NodeSpec, OpError, Run, Shape, op, take
 from .device import Capability, Kernel, Lowered
 from .types import Array, DType
@@ -109,8 +109,7 @@ def _bind(b: Binding) -> Run | None:
     dtype = x.dtype if maximum else _sum_type(b, window)
     width, channels = x.shape[2:]
     blocks = list(window.blocks(x.shape[0], width * channels, _BLOCK))
-    images, rows = blocks[0]
-    most = (images.stop - images.start, rows.stop - rows.start)
+    most = largest(blocks)
     middle = b.scratch((*most, width, channels), dtype)
     sums = None if dtype == y.dtype else b.scratch((*most, window.out[1], channels), dtype)
     height = min(window.padded_shape(*most, channels)[1], x.shape[1])

@@ -107,3 +107,31 @@ def test_against_the_definition(op: str, floats: bool, g: dict[str, Any]) -> Non
     quants = [(x_scale, zero, 0), (scales, 0, axis), (x_scale * scales, 0, 0)]
     got = _run(op, g, [x, w, b], quants, (y_scale, -7, 0))
     np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("floats", [False, True])
+@pytest.mark.parametrize(
+    ("op", "size", "kernel", "channels"),
+    [("CONV_2D", (65, 65), (1, 1), 96), ("DEPTHWISE_CONV_2D", (29, 65), (5, 5), 64)],
+)
+def test_a_thread_that_begins_at_the_end_of_an_image(
+    op: str, size: tuple[int, int], kernel: tuple[int, int], channels: int, floats: bool
+) -> None:
+    """Three images in two blocks each: the second of two threads begins with a smaller one."""
+    g: dict[str, Any] = {"stride": (1, 1), "dilation": (1, 1), "padding": "SAME"}
+    rng = np.random.default_rng(0)
+    wide = op == "CONV_2D"
+    define, axis = (convolution, 0) if wide else (depthwise, 3)
+    units = 24 if wide else channels
+    shape = (units, *kernel, channels) if wide else (1, *kernel, units)
+    x, w = (rng.integers(-128, 128, s, np.int8) for s in ((3, *size, channels), shape))
+    sums = define(x.astype(np.int64), w, *g.values())
+    scales = [(0.5, 0, 0), (np.full(units, 0.01, np.float32), 0, axis), (0.005, 0, 0)]
+    b = np.zeros(units, np.int32)
+    if floats:
+        args = [a.astype(np.float64) for a in (x, w, b)]
+        np.testing.assert_array_equal(_run(op, g, args, [None] * 3, None), sums)
+        return
+    got = _run(op, g, [x, w, b], scales, (20.0, 0, 0))
+    multipliers = np.full(units, np.float64(np.float32(0.5)) * np.float32(0.01) / 20)
+    np.testing.assert_array_equal(got, stored(sums, multipliers, 0, -128, 127))
