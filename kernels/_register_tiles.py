@@ -12,8 +12,9 @@ from .device import Capability
 _MOST_ROWS = 24
 # cycles of a tile outside its inner loop, and for each of its vectors
 _FIXED, _STORE = 30.0, 4.0
-# cycles for which it is worth waking another core, and work-items for each core
-_LEAST, _ITEMS = 3000.0, 4
+# cycles for which it is worth waking another core (less is one work-item, which takes its neighbours
+# along in one launch), and work-items for each core
+_LEAST, _ITEMS = 16000.0, 4
 
 
 @dataclass(frozen=True, slots=True)
