@@ -6,8 +6,15 @@ host gives; kernels in which time is spent keep everything in registers.
 
 from __future__ import annotations
 
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import tempfile
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -27,7 +34,7 @@ from litedelegate.delegates.gpu.fuse import Item
 from litedelegate.delegates.gpu.plan import Plan
 from litedelegate.delegates.gpu.prelude import prelude
 from litedelegate.kernels.api import Run
-from litedelegate.kernels.device import PROFILES
+from litedelegate.kernels.device import PROFILES, Kernel
 from litedelegate.kernels.types import Array
 
 pytestmark = pytest.mark.nvrtc
@@ -46,8 +53,8 @@ class Listening(DryDevice):
 
     alignment = 256
 
-    def __init__(self, profile: str) -> None:
-        super().__init__(PROFILES[profile])
+    def __init__(self, profile: str, half: bool = False) -> None:
+        super().__init__(replace(PROFILES[profile], half=half))
         self.sources: list[str] = []
         self.launches: Sequence[Launch] = ()
 
@@ -63,11 +70,11 @@ class Listening(DryDevice):
         """What raised a fault: nothing did."""
 
 
-def planned(profile: str, family: str) -> Listening:
-    """All cases of a family, as one partition of a model would be."""
-    device = Listening(profile)
+def planned(profile: str, keys: Sequence[str], half: bool = False) -> Listening:
+    """These cases, as one partition of a model would be."""
+    device = Listening(profile, half)
     items, inputs, outputs = [], [], []
-    for number, key in enumerate(FAMILIES[family]):
+    for number, key in enumerate(keys):
         claimed = claim(key, device.capability)
         if claimed.lowered is None:
             continue
@@ -78,7 +85,7 @@ def planned(profile: str, family: str) -> Listening:
         given = zip(ins, spec.inputs, strict=True)
         inputs += [i for i, s in given if s is not None and s.const is None]
         outputs += outs
-    Plan(device, items, inputs, outputs).enqueue()
+    Plan(device, items, inputs, outputs, half=half).enqueue()
     return device
 
 
@@ -93,7 +100,7 @@ def compiler(architecture: str) -> Compiler:
 def test_kernels_compile(architecture: str, family: str) -> None:
     nvrtc = compiler(architecture)
     assert nvrtc.architecture == architecture
-    device = planned(architecture, family)
+    device = planned(architecture, FAMILIES[family])
     if not device.sources:
         pytest.skip(f"no case of {family} needs a kernel")
     assert device.launches
@@ -106,6 +113,64 @@ def test_kernels_compile(architecture: str, family: str) -> None:
         blocks(launch.grid, launch.group)
         if family in HOT:
             assert kernel.local == 0, f"{launch.kernel} spills {kernel.local} bytes"
+
+
+@cache
+def on_matrix_units() -> list[str]:
+    """Some cases of each op and type that go to them, where halves are asked for."""
+    found: dict[tuple[str, object], list[str]] = defaultdict(list)
+    for family in ("conv", "fully_connected", "batch_matmul"):
+        for key in FAMILIES[family]:
+            lowered = claim(key, replace(PROFILES["sm_80"], half=True)).lowered
+            for step in () if lowered is None else lowered.steps:
+                if "mma_tile" in step.uses and isinstance(step, Kernel):
+                    found[family, step.defines.get("MMA")].append(key)
+    assert len(found) >= 4
+    return [key for keys in found.values() for key in keys[:3]]
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_matrix_units_are_used(architecture: str) -> None:
+    """The machine code of each kernel has the instructions that its text asks for, and everything
+    is in registers."""
+    device = planned(architecture, on_matrix_units(), half=True)
+    asked = {"HMMA": 0, "IMMA": 0}
+    for source in device.sources:
+        binary = compiler(architecture).compile(f"{_PRELUDE}\n{source}")
+        assert not any(kernel.local for kernel in cubin.kernels(binary).values())
+        texts = bodies(source)
+        for name, code in instructions(binary).items():
+            wanted = {"HMMA": "MMA_F16" in texts[name], "IMMA": "MMA_I8" in texts[name]}
+            assert {unit: unit in code for unit in asked} == wanted, name
+            asked = {unit: n + wanted[unit] for unit, n in asked.items()}
+    assert asked["HMMA"] >= 3 and asked["IMMA"]
+
+
+def bodies(source: str) -> dict[str, str]:
+    """The text of each kernel of a program, from its macros on."""
+    before, *parts = re.split(r"KERNEL void (\w+)\(", source)
+    found = {}
+    for name, text in zip(parts[::2], parts[1::2], strict=True):
+        body, _, after = text.partition("\n}\n")
+        found[name] = before + body
+        before = after
+    return found
+
+
+def instructions(binary: bytes) -> dict[str, str]:
+    """The machine code of each kernel."""
+    spec = importlib.util.find_spec("nvidia.cu13")
+    folders = [] if spec is None else list(spec.submodule_search_locations or [])
+    found = shutil.which("nvdisasm", path=os.pathsep.join(f"{f}/bin" for f in folders))
+    found = found or shutil.which("nvdisasm")
+    if found is None:
+        pytest.skip("no nvdisasm: pip install 'litedelegate[nvrtc]'")
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(binary)
+        file.flush()
+        run = subprocess.run([found, "-c", file.name], capture_output=True, text=True, check=True)
+    parts = re.split(r"^\s*\.section\s+\.text\.(\w+).*$", run.stdout, flags=re.M)[1:]
+    return dict(zip(parts[::2], parts[1::2], strict=True))
 
 
 @pytest.mark.parametrize("architecture", ["sm_75", "sm_120"])
