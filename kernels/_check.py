@@ -109,3 +109,16 @@ def symmetric(node: NodeSpec, *specs: TensorSpec) -> None:
                 f"{spec.name!r} is {spec.dtype.label} with zero point {spec.zero_point}; "
                 f"{node.op} takes 0 there"
             )
+
+
+def float_images(node: NodeSpec, inputs: int, rank: int = 4) -> None:
+    """All inputs and outputs are float32; input 0 has that rank."""
+    for i in range(inputs):
+        take(node, f"input {i}", node.input(i), DType.FLOAT32)
+    for y in node.outputs:
+        take(node, "the output", y, DType.FLOAT32)
+    if node.input(0).rank != rank:
+        raise OpError(
+            f"{node.op} version {node.version} takes a {rank}-dimensional input; got "
+            f"{list(node.input(0).shape)}"
+        )

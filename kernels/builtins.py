@@ -39,9 +39,11 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     ),
     "quantize": (
         "DEQUANTIZE",
-        "CAST",
         "FAKE_QUANT",
         "QUANTIZE",
+    ),
+    "cast": (
+        "CAST",
         "DENSIFY",
         "BITCAST",
         "STABLEHLO_CONVERT",
@@ -300,6 +302,8 @@ CUSTOM_FAMILIES: dict[str, tuple[str, ...]] = {
         "Convolution2DTransposeBias",
         "MaxPoolingWithArgmax2D",
         "MaxUnpooling2D",
+    ),
+    "landmarks": (
         "Landmarks2TransformMatrix",
         "TransformLandmarks",
         "TransformTensorBilinear",

@@ -1,4 +1,4 @@
-"""Cases of the ops in kernels/quantize.py."""
+"""Cases of the ops in kernels/quantize.py and kernels/cast.py."""
 
 from __future__ import annotations
 
