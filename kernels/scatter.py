@@ -42,7 +42,8 @@ def _bind_scatter_nd(b: Binding) -> Run | None:
     limits = np.array(y.shape[:depth], np.int64)
     strides = strides_of(y.shape[:depth])
     inner = size_of(y.shape[depth:])
-    out, rows = y.reshape(-1, inner), updates.reshape(len(points), inner)
+    out = y.reshape(size_of(y.shape[:depth]), inner)
+    rows = updates.reshape(len(points), inner)
     wide, flag = b.scratch(points.shape, np.int64), b.scratch(points.shape, np.bool_)
     row = b.scratch((len(points),), np.int64)
     # values that meet in one place are added, bools by "or"

@@ -74,6 +74,8 @@ class Lifetimes:
             tensor = node.inputs[i] if i < len(node.inputs) else None
             if tensor is None or not in_arena(tensor) or self._last[tensor.index] != step:
                 continue
+            if node.inputs.count(tensor) > 1:  # it may be read again when it is overwritten
+                continue
             if tensor.nbytes == out.nbytes and tensor.index in self._block_of:
                 return self._block_of[tensor.index]
         return None

@@ -129,6 +129,16 @@ def test_a_chain_is_computed_in_place() -> None:
     assert interpreter.memory.arena <= 2 * 4096
 
 
+def test_what_a_node_reads_twice_is_not_written_over() -> None:
+    """ADD_N adds one input after the other to its output."""
+    b = ModelBuilder()
+    g = b.subgraph()
+    x = g.op("ABS", [g.input("x", (3,))], ("a", (3,), "float32"))
+    g.outputs(g.op("ADD_N", [x, x, x], ("y", (3,), "float32")))
+    interpreter = Interpreter(model_content=b.build())
+    assert interpreter.run({"x": np.float32([-1, 2, 0])})["y"].tolist() == [3, 6, 0]
+
+
 def test_inputs_are_not_written_over() -> None:
     interpreter = Interpreter(model_content=toy_models.chain(3))
     interpreter.allocate_tensors()

@@ -33,6 +33,13 @@ CASES = [
         {},
         [[4, 6]],
     ),
+    Case(
+        "SCATTER_ND",
+        [[[0], [1]], np.zeros((2, 0), np.float32), [3, 0]],
+        {},
+        [np.zeros((3, 0), np.float32)],
+        name="rows of nothing",
+    ),
     _refused([[0], [2]], [2], "scatter_nd index out of bounds: [2] in the shape [2]"),
     _refused([[0], [-1]], [2], "scatter_nd index out of bounds: [-1]"),
     _refused([[0], [1]], [2, 2], "do not fit the shape [2, 2]"),
