@@ -155,9 +155,11 @@ class Tiling:
         output: int = 0,
         image: str = "",
         weights: str = "0",
+        direct: bool = False,
     ) -> Kernel:
-        """`reads`: the input and the packed weights. `image` and `weights`: where those of image
-        `n` begin; without `image` one lies behind the other. `finish`: FINISH and FINISH_VECTOR.
+        """`reads`: the input and the packed weights, or `direct`: [depth, units] of one tap, units
+        no fewer than the tile's. `image` and `weights`: where those of image `n` begin; without
+        `image` one lies behind the other. `finish`: FINISH and FINISH_VECTOR.
         """
         p, tile, window = self.product, self.tile, self.product.window
         padded = np.zeros((p.groups, self.blocks * tile.channels), np.float32)
@@ -177,6 +179,7 @@ class Tiling:
             "NV": tile.vectors,
             "VW": tile.lanes,
             "PADS": int(self.copies),
+            "DIRECT": int(direct),
             "BANDY": self.rows,
             "BANDX": self.columns,
             "SHARE": self.share,

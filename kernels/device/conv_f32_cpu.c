@@ -1,6 +1,7 @@
 /* Convolution of floats on a CPU: tiles of TY x TX output pixels by NV vectors of VW channels in
    registers. Image n begins at IMAGE(n), its weights at WEIGHTS(n); these come in blocks of
-   NR = NV * VW channels: [block][tap][DEPTH][channel], BIAS in the same blocks. A work-item does
+   NR = NV * VW channels: [block][tap][DEPTH][channel], BIAS in the same blocks; or, with DIRECT, as
+   [DEPTH][N] of at least NR, where the last block is moved back to the end. A work-item does
    BANDY x BANDX tiles of one image and SHARE blocks. The pixels of a tile lie at constant distances
    in memory: in the input itself or, where windows reach outside of it, in a copy with zeros around.
    The last tile of a row or column is moved back to the edge, and stores only what the one before
@@ -12,7 +13,15 @@
 #define WEIGHT(m, j) const SUMS w##j = VLOAD(VW, w + j * VW);
 #define PRODUCT(m, j) s##m##_##j = MAD(v##m, w##j, s##m##_##j);
 #define ROW_PRODUCT(m, in, out) const SUMS v##m = VSPLAT(f32, VW, x[c + in]); EACH_VECTOR(PRODUCT, m)
+#if DIRECT
+#define LAST 0
+#define NEXT N
+#define BLOCK_AT(block) n0
+#else
 #define LAST (N / GROUPS % NR) /* channels of the last block, where it is not a whole one */
+#define NEXT NR
+#define BLOCK_AT(block) ((block) * (KH * KW * DEPTH * NR))
+#endif
 #define KEPT(m) (m / TX >= ty - oy && m % TX >= tx - ox)
 #ifdef STORE_VECTOR
 #define SAVE(m, j) STORE_VECTOR(VW, to + j * VW, FINISH_VECTOR(s##m##_##j));
@@ -74,12 +83,16 @@ KERNEL void KERNEL_NAME(PARAMETERS)
     const i32 end = (GID0 + 1) * SHARE < BLOCKS ? (GID0 + 1) * SHARE : BLOCKS;
     for (i32 block = GID0 * SHARE; block < end; block++) {
         const i32 group = block / (BLOCKS / GROUPS);
+#if DIRECT
+        const i32 n0 = block * NR < N - NR ? block * NR : N - NR;
+#else
         const i32 n0 = group * (N / GROUPS) + block % (BLOCKS / GROUPS) * NR;
+#endif
         const i32 units = (group + 1) * (N / GROUPS) - n0;
         for (i32 ty = top; ty < bottom; ty += TY)
             for (i32 tx = left; tx < right; tx += TX) {
                 const i32 oy = ty < OH - TY ? ty : OH - TY, ox = tx < OW - TX ? tx : OW - TX;
-                CONST_ARG f32* w = IN1 + (WEIGHTS(n)) + block * (KH * KW * DEPTH * NR);
+                CONST_ARG f32* w = IN1 + (WEIGHTS(n)) + BLOCK_AT(block);
                 EACH_ROW(ROW_ZERO)
                 for (i32 ky = 0; ky < KH; ky++)
                     for (i32 kx = 0; kx < KW * DEPTH / RUN; kx++) {
@@ -92,7 +105,7 @@ KERNEL void KERNEL_NAME(PARAMETERS)
 #endif
                         for (i32 c = 0; c < RUN; c++) {
                             EACH_VECTOR(WEIGHT, 0)
-                            w += NR;
+                            w += NEXT;
                             EACH_ROW(ROW_PRODUCT)
                         }
                     }
@@ -113,6 +126,8 @@ KERNEL void KERNEL_NAME(PARAMETERS)
 #undef PRODUCT
 #undef ROW_PRODUCT
 #undef LAST
+#undef NEXT
+#undef BLOCK_AT
 #undef KEPT
 #undef SAVE
 #undef SAVE_LAST
