@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from .rules import Pick, Rules, check_picks, listed_picks
 from .self_check import Difference
 from .settings import Settings
 from .tensor import LiveTensor
-from .unresolved import FLEX
+from .unresolved import FLEX, printable
 
 if TYPE_CHECKING:
     from .coverage import Coverage
@@ -43,7 +44,7 @@ def give_delegates(graph: Graph, settings: Settings) -> list[Delegate]:
     delegation = graph.delegation
     delegation.rules = settings.rules
     check_picks(graph, settings.rules)
-    found = find_delegates(settings.delegates, settings.on_unavailable)
+    found = find_delegates(settings.delegates, settings.on_unavailable, _census(graph))
     delegation.missing = found.missing
     try:
         for delegate in found.delegates:
@@ -55,6 +56,13 @@ def give_delegates(graph: Graph, settings: Settings) -> list[Delegate]:
     except Unavailable as e:
         raise BuildError(str(e)) from e
     return found.owned
+
+
+def _census(graph: Graph) -> str:
+    """How many nodes of which operators there are: a few of them by name."""
+    ops = Counter(n.op for s in graph.subgraphs for n in s.nodes).most_common()
+    named = [f"{count} {printable(op)}" for op, count in ops[:5]] + ["…"] * (len(ops) > 5)
+    return f"{sum(count for _, count in ops)} nodes ({', '.join(named)})"
 
 
 def _flex(graph: Graph) -> list[str]:
@@ -116,7 +124,8 @@ class Delegated(Described):
         check_delegate(delegate)
         with self._guard.step("modify_graph_with_delegate"):
             self._views.ensure_none("modify_graph_with_delegate")
-            found = find_delegates([delegate], self._settings.on_unavailable)
+            nodes = _census(self._graph)
+            found = find_delegates([delegate], self._settings.on_unavailable, nodes)
             delegation = self._graph.delegation
             delegation.missing.update(found.missing)
             self._owned += found.owned

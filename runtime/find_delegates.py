@@ -49,8 +49,10 @@ def check_delegate(delegate: Any) -> None:
         )
 
 
-def find_delegates(delegates: Sequence[str | Delegate], on_unavailable: str | None) -> Found:
-    """Makes the delegates that are given by name.
+def find_delegates(
+    delegates: Sequence[str | Delegate], on_unavailable: str | None, nodes: str = ""
+) -> Found:
+    """Makes the delegates that are given by name. `nodes`: what they are for, in words.
 
     A name is that of an entry point in the group `litedelegate.delegates`, "module:attribute", the
     path of a shared library (`load_delegate`), or "auto": all of cuda and opencl that are there.
@@ -63,23 +65,25 @@ def find_delegates(delegates: Sequence[str | Delegate], on_unavailable: str | No
             found.delegates.append(wanted)
         elif wanted == "auto":
             for name in AUTO:
-                _add(found, name, "fallback", quiet=True)
+                _add(found, name, "fallback")
             if on_unavailable == "error" and found.missing.keys() >= set(AUTO):
                 raise ValueError("\n".join(found.missing[name] for name in AUTO))
         else:
-            _add(found, wanted, on_unavailable or "error", quiet=False)
+            _add(found, wanted, on_unavailable or "error", nodes or "the model")
     return found
 
 
-def _add(found: Found, name: str, on_unavailable: str, quiet: bool) -> None:
+def _add(found: Found, name: str, on_unavailable: str, nodes: str = "") -> None:
+    """`nodes`: what the warning says is left to others; without, there is none."""
     try:
         delegate = make_delegate(name)
     except ValueError as e:
         if on_unavailable == "error":
             raise
         found.missing[name] = str(e)
-        if not quiet:
-            warnings.warn(f"{e}\nWhat it would have run is left to others.", stacklevel=6)
+        if nodes:
+            text = f"{e}\nWhat {name} would have run of {nodes} is left to others."
+            warnings.warn(text, stacklevel=6)
         return
     found.delegates.append(delegate)
     found.owned.append(delegate)

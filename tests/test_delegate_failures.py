@@ -311,6 +311,9 @@ def test_unavailable_is_an_error_or_a_fallback() -> None:
             model_content=zigzag(), delegates=[name], on_unavailable="fallback"
         )
     assert [w.filename for w in caught] == [__file__]  # at the user's line
+    assert f"What {name} would have run of 6 nodes (3 ADD, 3 MUL) is left to others" in str(
+        caught[0].message
+    )
     assert interpreter.run({"t0": ones(1, 4)})["t6"][0, 0] == 22
     ((code, text),) = reasons(interpreter)
     assert code == "UNAVAILABLE" and "install the driver" in text
