@@ -10,7 +10,7 @@ import numpy as np
 from ._convolution import scaling, weight_values
 from ._lower import check, f32, refuse, types, values
 from ._quant import float_activation_range
-from ._scaling import Scaling
+from ._scaling import Scaling, mantissas
 from ._window import Window
 from .api import NodeSpec, TensorSpec
 from .device import Capability, Kernel, Lowered
@@ -50,6 +50,21 @@ def finishing(activation: str, lanes: int) -> dict[str, object]:
     return {"FINISH(v)": value, "FINISH_VECTOR(v)": vector}
 
 
+def real_products(
+    node: NodeSpec, capability: Capability, real: Array, name: str
+) -> tuple[list[Array], str, str]:
+    """Constants of real multipliers, the function of a number and these, and what holds it: `name`
+    in float64, or where the device has none, the same in integers."""
+    if capability.fp64 or capability.kind == "cpu":
+        if not capability.fp64:
+            refuse("DEVICE", f"{node.op} on integers on {capability.name}", "float64")
+        return [np.ascontiguousarray(real, np.float64)], name, "fixed64"
+    try:
+        return [*mantissas(real)], "round_real", "round_real"
+    except ValueError as e:
+        refuse("QUANT", f"{node.op} on {capability.name}: {e}", "positive scales")
+
+
 class Parts:
     """What all forms share: weights as [units, taps, depth], constants, macros.
 
@@ -78,16 +93,16 @@ class Parts:
             s = scale(node, x, node.input(1), sums, stored, units)
             if s.wide:
                 refuse("QUANT", f"{x.dtype.label} of this scaling", "8 bits")
-            if s.rounded is not None and not capability.fp64:
-                refuse("DEVICE", f"{node.op} on integers on {capability.name}", "float64")
             if (np.abs(s.offset) >= 1 << 31).any():
                 refuse("QUANT", "a bias beyond 32 bits", "smaller ones")
             self.constants = [a.astype(np.int32) for a in (s.offset, s.q, s.shift)]
             product = "multiply_quantized((v) + BIAS[n], BIAS1[n], BIAS2[n])"
             if s.rounded is not None:
-                self.constants[1:] = [np.ascontiguousarray(s.rounded, np.float64)]
-                product = "round_product((v) + BIAS[n], BIAS1[n])"
-                self.uses = ("fixed", "fixed64")
+                multipliers, name, use = real_products(node, capability, s.rounded, "round_product")
+                self.constants[1:] = multipliers
+                factors = ", ".join(f"BIAS{i + 1}[n]" for i in range(len(multipliers)))
+                product = f"{name}((v) + BIAS[n], {factors})"
+                self.uses = ("fixed", use)
             finish = f"clamp_to((i64){product} + {s.zero}, {s.low}, {s.high})"
             weights = weights.astype(np.int8 if np.abs(weights).max(initial=0) < 128 else np.int16)
         else:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ._convolution import hybrid_values, scaling, weight_scales, weight_values
-from ._convolution_parts import window_macros
+from ._convolution_parts import real_products, window_macros
 from ._lower import activated, check, refuse, types, values
 from ._scaling import Scaling
 from ._window import Window
@@ -90,14 +90,14 @@ class _Form:
         constants = [s.offset.astype(np.int64)]
         uses: tuple[str, ...] = ("fixed",)
         if s.rounded is not None:
-            if not capability.fp64:
-                refuse("DEVICE", f"{node.op} on int16 on {capability.name}", "float64")
-            constants.append(np.ascontiguousarray(s.rounded, np.float64))
-            product, uses = "round_product_wide((v) + IN2[n], IN3[n])", ("fixed", "fixed64")
+            real, name, use = real_products(node, capability, s.rounded, "round_product_wide")
+            constants += real
+            uses = ("fixed", use)
         else:
             constants += [s.q.astype(np.int32), s.shift.astype(np.int32)]
             name = "multiply_quantized_wide" if s.wide else "multiply_quantized"
-            product = f"{name}((v) + IN2[n], IN3[n], IN4[n])"
+        factors = "".join(f", IN{i}[n]" for i in range(3, 2 + len(constants)))
+        product = f"{name}((v) + IN2[n]{factors})"
         finish = f"clamp_to((i64){product} + {s.zero}, {s.low}, {s.high})"
         return Lowered([self._kernel(0, [*constants], finish, "i64", uses)])
 
@@ -107,8 +107,6 @@ class _Form:
         x, spec = node.input(0), node.input(1)
         if spec.quant is not None and spec.quant.block_size:
             refuse("QUANT", f"{spec.name!r} with scales for blocks", "one, or one for each unit")
-        if not capability.fp64:
-            refuse("DEVICE", f"{node.op} of floats by integers on {capability.name}", "float64")
         rows = self._images
         depth = x.size // max(rows, 1)
         first = len(node.inputs)  # scratch: scale, inverse and zero point of each row; integers

@@ -17,7 +17,7 @@ _HELD = 9  # taps whose weights stay in registers, for four channels
 _ROW = 9  # taps of a row whose weights do
 _SIDES = (4, 2, 1)  # pixels of a strip, side by side
 _WIDEST = 16  # columns that a strip reads
-_RESIDENT = 512  # work-items that a compute unit wants, to work while others wait for memory
+_RESIDENT = 256  # work-items that a compute unit wants, to work while others wait for memory
 
 
 def depthwise(node: NodeSpec, capability: Capability, window: Window, weights: Array) -> Lowered:

@@ -164,7 +164,7 @@ def _steps(
             reads.append(w.projection_bias)
     defines["LONGEST"] = longest
     local_floats(capability, longest, s.outputs, 2 * n, max(n, s.outputs) if hybrid else 0)
-    rows, uses = hybrid_macros(b.node, capability, hybrid)
+    rows, uses = hybrid_macros(b.node, hybrid)
     grid = (counts[1] * group,)
     defines |= rows
     return Kernel("lstm", tuple(reads), grid, defines, uses, output, (group,))

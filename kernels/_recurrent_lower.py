@@ -139,14 +139,10 @@ def padded(units: int, macros: Mapping[str, object]) -> int:
     return -(-units // block) * block
 
 
-def hybrid_macros(
-    node: NodeSpec, capability: Capability, hybrid: bool
-) -> tuple[dict[str, object], Uses]:
+def hybrid_macros(node: NodeSpec, hybrid: bool) -> tuple[dict[str, object], Uses]:
     """HYBRID_ROW, for the way in which the node's options quantise rows, and what kernels use."""
     if not hybrid or not node.options.asymmetric_quantize_inputs:
         return {"HYBRID_ROW": "SYMMETRIC_ROW"}, ("fixed", "recurrent")
-    if not capability.fp64:
-        refuse("DEVICE", f"asymmetric_quantize_inputs on {capability.name}", "float64")
     return {"HYBRID_ROW": "ASYMMETRIC_ROW"}, ("fixed", "hybrid", "recurrent")
 
 
@@ -177,7 +173,7 @@ def dense(
     uses: Uses = ("fixed",)
     if isinstance(weights, HybridWeights):
         assert node is not None
-        more, uses = hybrid_macros(node, capability, True)
+        more, uses = hybrid_macros(node, True)
         single = weights.scale.size == 1
         finish = f"(v) * scale * LOAD2({0 if single else 'n'})"
         reads.append(weights.scale)

@@ -91,7 +91,7 @@ def add_layer(
         reads.append(np.broadcast_to(recurrent.scale, units).copy())
     local_floats(capability, units, padded(units, macros), units if hybrid else 0)
     result = b.add_scratch((batch, steps * units))
-    rows, uses = hybrid_macros(node, capability, hybrid)
+    rows, uses = hybrid_macros(node, hybrid)
     defines |= rows
     grid = (batch * group,)
     out = b.write(result)

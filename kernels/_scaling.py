@@ -87,3 +87,14 @@ class Scaling:
         factor = np.minimum(np.log2(np.maximum(top / np.maximum(multiplier, 1e-300), 1)), 53)
         fits = (largest <= 2.0**52) & (factor + precision <= 53)
         return np.asarray(fits & (np.log2(top) + 1 + fraction <= 53))
+
+
+def mantissas(real: Array) -> tuple[Array, Array]:
+    """Multipliers as q / 2^shift: int64 of 53 bits, int32; for devices without float64.
+
+    ValueError where one is negative or not finite.
+    """
+    if not (np.isfinite(real) & (real >= 0)).all():
+        raise ValueError("got multipliers that are negative or not finite")
+    fraction, exponent = np.frexp(np.asarray(real, np.float64))
+    return np.ldexp(fraction, 53).astype(np.int64), (53 - exponent).astype(np.int32)

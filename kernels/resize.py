@@ -300,8 +300,6 @@ def _lower_bilinear(node: NodeSpec, capability: Capability) -> Lowered:
         acc = "i32" if x.dtype is DType.INT8 else "i64"
         across = f"round_shifted({across})"
     elif x.dtype is DType.UINT8:
-        if not capability.fp64:
-            refuse("DEVICE", f"uint8 on {capability.name}", "a device that has float64")
         across = "blend_bytes(a, b, c, d, up, down, near, far)"
     stored = np.float32 if acc == "f32" else np.int32
     weights = [np.concatenate(t.weights).astype(stored) for t in (rows, columns)]

@@ -125,17 +125,17 @@ def results(backend: str, family: str) -> Results:
             outputs = [1000 * number + 500 + i for i in range(len(claimed.spec.outputs))]
             items[key] = Item(claimed.spec, inputs, outputs, claimed.lowered)
     try:
-        _run(backend, items, found)
+        run_cases(target(backend), items, found)
     except Exception:
         for key, item in items.items():
             try:
-                _run(backend, {key: item}, found)
+                run_cases(target(backend), {key: item}, found)
             except Exception as e:
                 found.errors[key] = e
     return found
 
 
-def _run(backend: str, items: dict[str, Item], found: Results) -> None:
+def run_cases(on: Device, items: dict[str, Item], found: Results) -> None:
     ins: dict[int, Array] = {}
     outs: dict[int, Array] = {}
     for key, item in items.items():
@@ -147,7 +147,7 @@ def _run(backend: str, items: dict[str, Item], found: Results) -> None:
             outs[number] = np.full(spec.shape, 77).astype(spec.dtype.numpy)
         for i in item.lowered.state:
             outs[item.inputs[i]] = ins[item.inputs[i]]
-    plan = Plan(target(backend), list(items.values()), list(ins), list(outs))
+    plan = Plan(on, list(items.values()), list(ins), list(outs))
     first = {n: array.copy() for n, array in ins.items()}
     for _ in range(2):  # what is recorded can be replayed
         for number, array in ins.items():

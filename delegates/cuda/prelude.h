@@ -1,6 +1,7 @@
 /* The vocabulary of kernels/device in CUDA C++, for NVRTC: no header is needed. */
 typedef float f32;
 typedef double f64;
+#define REAL f64
 typedef signed char i8;
 typedef unsigned char u8;
 typedef short i16;

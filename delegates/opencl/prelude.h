@@ -11,6 +11,9 @@ typedef ulong u64;
 #ifdef cl_khr_fp64
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 typedef double f64;
+#define REAL f64
+#else
+#define REAL f32
 #endif
 
 #ifdef __has_attribute

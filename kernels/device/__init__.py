@@ -30,6 +30,7 @@ MACROS: Mapping[str, str] = {
     "GLOBAL": "address space of buffers",
     "CONST_ARG": "address space and qualifier of buffers that are only read",
     "LOCAL": "address space of memory shared by a work-group",
+    "REAL": "f64, where the device has it, else f32",
     "RESTRICT": "a pointer whose memory no other one reaches",
     "BARRIER": "BARRIER(): waits for the work-group, and orders its local memory",
     "GID0": "position in the grid, dimension 0 (fastest)",

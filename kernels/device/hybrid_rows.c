@@ -15,22 +15,22 @@ KERNEL void KERNEL_NAME(PARAMETERS)
     }
 #if ASYMMETRIC
     const f32 reach = high - low;
-    const f64 step = (f64)reach / 255.0, scale = step == 0.0 ? 1.0 : step;
-    const f64 below = (f64)low / scale, above = (f64)high / scale;
-    const f64 from_low = -128.0 - below, from_high = 127.0 - above;
-    f64 point = 128.0 + F_ABS(below) < 127.0 + F_ABS(above) ? from_low : from_high;
-    point = point < -128.0 ? -128.0 : point > 127.0 ? 127.0 : point;
-    const f64 rounded = point < 0.0 ? point - 0.5 : point + 0.5;
+    const REAL step = (REAL)reach / 255.0f, scale = step == 0.0f ? 1.0f : step;
+    const REAL below = (REAL)low / scale, above = (REAL)high / scale;
+    const REAL from_low = -128.0f - below, from_high = 127.0f - above;
+    REAL point = 128.0f + F_ABS(below) < 127.0f + F_ABS(above) ? from_low : from_high;
+    point = point < -128.0f ? -128.0f : point > 127.0f ? 127.0f : point;
+    const REAL rounded = point < 0.0f ? point - 0.5f : point + 0.5f;
     const f32 single = (f32)scale;
     STORE(3 * row, single + lost);
-    STORE(3 * row + 1, (f32)(1.0 / (f64)single));
+    STORE(3 * row + 1, (f32)(1.0f / (REAL)single));
     STORE(3 * row + 2, low == high ? 0.0f : (f32)F_TRUNC(rounded));
 #else
     /* whatever the scale of a row of zeros, its values are 0 */
     f32 top = -low > high ? -low : high;
     top = top < 1e-36f ? 1e-36f : top;
-    STORE(3 * row, (f32)((f64)top / 127.0) + lost);
-    STORE(3 * row + 1, (f32)(127.0 / (f64)top));
+    STORE(3 * row, (f32)((REAL)top / 127.0f) + lost);
+    STORE(3 * row + 1, (f32)(127.0f / (REAL)top));
     STORE(3 * row + 2, 0.0f);
 #endif
 }

@@ -1,13 +1,13 @@
-/* Products and sums of float32, each rounded once: by way of float64, so that no compiler joins
-   a product and a sum. */
+/* Products and sums of float32, each rounded once: by way of float64 where there is one, and of what
+   finite numbers are not more than, so that no compiler joins a product and a sum. */
 DEVICE f32 times_once(f32 a, f32 b)
 {
-    return (f32)((f64)a * (f64)b);
+    return F_MIN((f32)((REAL)a * (REAL)b), 3.402823466e+38f);
 }
 
 DEVICE f32 plus_once(f32 a, f32 b)
 {
-    return (f32)((f64)a + (f64)b);
+    return F_MIN((f32)((REAL)a + (REAL)b), 3.402823466e+38f);
 }
 
 DEVICE i32 blend_bytes(f32 a, f32 b, f32 c, f32 d, f32 up, f32 down, f32 near, f32 far)
