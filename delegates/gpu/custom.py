@@ -27,6 +27,9 @@ _STORES = re.compile(r"\b(STORE|STORE_FOUR|STORE_VECTOR|OUT)\b")
 # what a delegate defines for a body beside the vocabulary
 _OF_BODIES = {"STORE", "STORE_FOUR", "STORE_VECTOR", "PARAMETERS", "KERNEL_NAME", "OUT"}
 
+# a macro, or one with parameters
+_MACRO = re.compile(r"[A-Za-z_]\w*(\( *\w+( *, *\w+)* *\))?", re.ASCII)
+
 
 def check_form(lowered: Any, spec: NodeSpec, capability: Capability) -> None:
     """`Unsupported` with the first thing in `lowered`, of a custom op, that is not as
@@ -152,7 +155,7 @@ class _Step:
             self.operand(read)
         self.grid(step, math.prod(out) == 0)
         for name in step.defines:
-            if not isinstance(name, str) or not name.isidentifier():
+            if not isinstance(name, str) or not _MACRO.fullmatch(name):
                 self.fail(f"the macro {name!r} in `defines`", "names of C")
         if not isinstance(step.file, Source):
             return
