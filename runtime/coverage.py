@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..kernels.api import TensorSpec
-from .cost import NUMPY, estimate, nbytes, partition_cost
+from .cost import NUMPY, estimate, nbytes, partition_cost, rate_key
 from .delegate import Delegate, Refusal
 from .delegation import Delegation
 from .node import LiveNode
@@ -65,7 +65,9 @@ class CoveredNode:
 
 @dataclass(frozen=True)
 class CoveredCost:
-    """Seconds: on numpy, on the device and to move data; the last two where a profile is known."""
+    """Seconds, by the profiles that it was chosen by: on numpy, on the device and to move data; the
+    last two where the delegate has a profile.
+    """
 
     host: float
     device: float | None
@@ -263,13 +265,13 @@ def _node(
         where,
         partition,
         [Reason(r.delegate, r.code, r.text) for r in refusals],
-        NodeCost(cost.operations, cost.bytes, NUMPY.seconds(node.op, cost)),
+        NodeCost(cost.operations, cost.bytes, NUMPY.seconds(rate_key(node.spec), cost)),
     )
 
 
 def _partition(placed: Placed) -> CoveredPartition:
     p, profile = placed.partition, placed.delegate.profile
-    cost = partition_cost(p, profile or NUMPY)
+    cost = p.cost or partition_cost(p, profile or NUMPY)
 
     def crossing(specs: Sequence[tuple[int, TensorSpec]], wanted: frozenset[int]) -> int:
         return sum(nbytes(spec) for i, spec in specs if i in wanted)

@@ -41,7 +41,7 @@ from ..kernels.api import Node, Registration, Shape, Tensor, TensorSpec
 from .pending import Pending
 
 if TYPE_CHECKING:
-    from .cost import CostProfile
+    from .cost import CostProfile, PartitionCost
 
 CODES = (
     "OP",  # the delegate does not know the operator
@@ -126,6 +126,9 @@ class Partition:
     # invokes. Such an input is to be read from there, such an output to be written there, and
     # neither on the host.
     handles: Mapping[int, Any] = field(default_factory=dict)
+    # what it was chosen by, where the delegate knows; what it keeps of that until it builds
+    cost: PartitionCost | None = None
+    sketch: Any = None
 
     @property
     def indices(self) -> tuple[int, ...]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ..kernels.api import Node, Registration, Unsupported
-from .cost import NUMPY, CostProfile, partition_cost
+from .cost import NUMPY, CostProfile, PartitionCost, partition_cost
 from .delegate import BuildError, Delegate, DelegateContext, Kernel, Partition, Refusal
 from .options import whole
 
@@ -53,6 +54,15 @@ class SimpleDelegate(Delegate):
         """The plain form, tried where `build` failed. None: there is none."""
         return None
 
+    def cost(self, partition: Partition) -> PartitionCost | None:
+        """What a partition takes, here and on the host; None without a `profile`.
+
+        `partition.claims` are there, and nothing is built yet.
+        """
+        if self.profile is None:
+            return None
+        return partition_cost(partition, self.profile, self.host_profile)
+
     def refuse(self, node: Node, code: str, text: str) -> Refusal:
         return Refusal(node.index, node.op, code, text, self.name)
 
@@ -63,13 +73,12 @@ class SimpleDelegate(Delegate):
         built: dict[tuple[int, ...], Kernel] = {}  # by the nodes of the partition
         try:
             while True:
-                wanted = self._choose(context, list(claims))
+                wanted = self._choose(context, claims)
                 if not wanted:
                     return
                 failed: set[int] = set()
                 for partition in context.preview_delegate_partitioning(wanted):
                     if partition.indices not in built:
-                        partition.claims = claims
                         failed |= self._build(context, partition, built)
                 if not failed:
                     break
@@ -101,13 +110,17 @@ class SimpleDelegate(Delegate):
                 claims[i] = claim
         return claims
 
-    def _choose(self, context: DelegateContext, nodes: list[int]) -> list[int]:
-        """What is left of `nodes` without partitions that do not pay or are over the limits.
+    def _choose(self, context: DelegateContext, claims: Mapping[int, Any]) -> list[int]:
+        """What is left of the claimed nodes without partitions that do not pay or are over limits.
 
         Without one partition others may join, so it is partitioned again each time.
         """
+        nodes = list(claims)
         while nodes:
             partitions = context.preview_delegate_partitioning(nodes)
+            for p in partitions:
+                p.claims = claims
+                p.cost = self.cost(p)
             dropped = {
                 id(p): text for p in partitions if (text := self._not_worth_it(p)) is not None
             }
@@ -130,10 +143,8 @@ class SimpleDelegate(Delegate):
         count, least = len(partition.nodes), self.min_nodes_per_partition
         if count < least:
             return f"a partition of {count} node{'s' * (count > 1)}; at least {least} are asked for"
-        if self.profile is None:
-            return None
-        cost = partition_cost(partition, self.profile, self.host_profile)
-        if cost.saved > 0:
+        cost = partition.cost
+        if cost is None or self.profile is None or cost.saved > 0:
             return None
         return (
             f"a partition of {count} node{'s' * (count > 1)} does not pay: "
@@ -142,9 +153,7 @@ class SimpleDelegate(Delegate):
         )
 
     def _worth(self, partition: Partition) -> float:
-        if self.profile is None:
-            return len(partition.nodes)
-        return partition_cost(partition, self.profile, self.host_profile).saved
+        return len(partition.nodes) if partition.cost is None else partition.cost.saved
 
     def _build(
         self,

@@ -20,7 +20,7 @@ from litedelegate.delegates.gpu.delegate import GpuDelegate
 from litedelegate.delegates.opencl import OpenCLDelegate
 from litedelegate.kernels.api import NodeSpec, Quantization, TensorSpec
 from litedelegate.kernels.types import DType
-from litedelegate.runtime.cost import NUMPY, OPENCL_CPU, PROFILES, estimate
+from litedelegate.runtime.cost import NUMPY, OPENCL_CPU, PROFILES, estimate, rate_key
 
 
 @pytest.fixture(params=list(NAMES))
@@ -67,6 +67,7 @@ def test_what_is_damaged_is_measured_anew(tmp_path: Path, monkeypatch: pytest.Mo
         return replace(NUMPY, name=what)
 
     monkeypatch.setattr(calibrate, "_measure", measure)
+    monkeypatch.setattr(calibrate, "_TRIES", 1)
     make = lambda: GpuDelegate("opencl", found)  # noqa: E731
     profiles(found, programs, make)
     paths = list(tmp_path.iterdir())
@@ -130,8 +131,37 @@ def test_calls_of_numpy() -> None:
     plain = TensorSpec((1, 6, 4), DType.FLOAT32)
     scaled = TensorSpec((1, 6, 4), DType.INT8, Quantization(np.float32([0.5]), np.int64([0])))
     assert calls("ADD", plain) == 2
-    assert calls("ADD", scaled) == 3 * calls("ADD", plain)
+    assert calls("ADD", scaled) == 2 * calls("ADD", plain) + 6
     assert calls("RESHAPE", scaled) == calls("RESHAPE", plain)
     once = calls("UNIDIRECTIONAL_SEQUENCE_LSTM", TensorSpec((6, 4), DType.FLOAT32))
     assert calls("UNIDIRECTIONAL_SEQUENCE_LSTM", plain, time_major=False) == 6 * once
     assert calls("UNIDIRECTIONAL_SEQUENCE_LSTM", plain, time_major=True) == once
+
+
+def test_the_middle_of_a_few_tries_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that is busy stalls some."""
+    tries = [
+        replace(OPENCL_CPU, operations=rate, per_partition=wait, per_node=launch)
+        for rate, wait, launch in ((2e11, 1e-5, 9e-6), (1e9, 2e-5, 2e-6), (3e11, 4e-3, 3e-6))
+    ]
+    monkeypatch.setattr(calibrate, "_measure", lambda *a: tries.pop())
+    found = calibrate._settled(lambda: calibrate._measure("x", None, None))
+    assert (found.operations, found.per_partition, found.per_node) == (2e11, 2e-5, 2e-6)
+    assert found.by_op == OPENCL_CPU.by_op
+
+
+def test_products_of_bytes_have_a_rate_of_their_own() -> None:
+    def key(op: str, *dtypes: DType) -> str:
+        quant = Quantization(np.float32([0.5]), np.int64([0]))
+        inputs = [TensorSpec((4, 4), d, quant if d.is_integer else None) for d in dtypes]
+        return rate_key(NodeSpec(op, inputs, inputs[:1], SimpleNamespace()))
+
+    assert key("CONV_2D", DType.INT8, DType.INT8) == "CONV_2D int8"
+    assert key("CONV_2D", DType.UINT8, DType.UINT8) == "CONV_2D int8"
+    assert key("FULLY_CONNECTED", DType.FLOAT32, DType.INT8) == "FULLY_CONNECTED"
+    assert key("ADD", DType.INT8, DType.INT8) == "ADD"
+    profile = replace(NUMPY, by_op={"CONV_2D": 1.0, "CONV_2D int8": 4.0}, operations=2.0)
+    work = estimate(NodeSpec("NEG", [TensorSpec((8,), DType.FLOAT32)], [], SimpleNamespace()))
+    seconds = [profile.arithmetic(k, work) for k in ("CONV_2D int8", "CONV_2D", "ADD")]
+    assert seconds == [2.0, 8.0, 4.0]
+    assert profile.arithmetic("CONV_2D int4", work) == 8.0  # as the operator's floats

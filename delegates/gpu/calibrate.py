@@ -12,23 +12,30 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
+from statistics import median
 from typing import Any
 
 import numpy as np
 
 from ...kernels._memory import aligned
 from ...runtime.builder import ModelBuilder
-from ...runtime.builder_graph import GraphBuilder, TensorRef
-from ...runtime.cost import NUMPY, PROFILES, CostProfile
+from ...runtime.builder_graph import GraphBuilder, Quant
+from ...runtime.cost import NUMPY, PROFILES, Cost, CostProfile, rates
 from ...runtime.delegate import Delegate
 from ...runtime.interpreter import Interpreter
+from ...runtime.simple_delegate import SimpleDelegate
 from .cache import ProgramCache
 from .device import Device
 
 VARIABLE = "LITEDELEGATE_COSTS"
-FORMAT = "3"  # of what is kept: another one is measured anew
-_SECONDS = 0.03  # for each model
+FORMAT = "5"  # of what is kept: another one is measured anew
+_SECONDS = 0.04  # for each model
+_TRIES = 3
+_LEAST = 0.4  # of an invoke, whatever is measured apart seems to take of it
+_BATCH, _MOST_BATCHES = 7, 40  # of invokes
 _CHAIN = 16
+# values of each addition on a device: enough for threads to stay awake from one to the next
+_ADDED = 1 << 14
 _COPIED = 1 << 22  # bytes
 _CONV: dict[str, Any] = {
     "padding": "SAME",
@@ -38,9 +45,11 @@ _CONV: dict[str, Any] = {
     "dilation_h_factor": 1,
     "fused_activation_function": "NONE",
 }
-_PRODUCT: dict[str, Any] = {"fused_activation_function": "NONE", "keep_num_dims": False}
-# what costs as much as EXP, by the estimate of `runtime.cost`
-_LIKE_EXP = ("EXP", "LOG", "LOGISTIC", "TANH", "SIN", "COS", "ELU", "GELU", "POW", "SOFTMAX")
+# what the speed of a device is told by: launches, operations of each kind, bytes; about those of a
+# small detector
+_LAUNCHES = 50
+_WORK = {"CONV_2D": 1e8, "CONV_2D int8": 1e8, "DEPTHWISE_CONV_2D": 1e7, "EXP": 1e6}
+_BYTES = 1e7
 
 
 def choose(
@@ -96,9 +105,22 @@ def _kept(
     kept = programs.get(parts)
     profile = _read(kept) if kept is not None else None
     if profile is None:
-        profile = measure()
+        profile = _settled(measure)
         programs.put(parts, json.dumps(asdict(profile)).encode())
     return profile
+
+
+def _settled(measure: Callable[[], CostProfile]) -> CostProfile:
+    """Of a few tries, figure by figure, the middle one: a machine that is busy stalls some."""
+    tries = [measure() for _ in range(_TRIES)]
+    figures = [asdict(t) for t in tries]
+    rates = [f.pop("by_op") for f in figures]
+    names = [f.pop("name") for f in figures]
+    middle = {key: median(f[key] for f in figures) for key in figures[0]}
+    # what stalls one launch of a row stalls many
+    middle["per_node"] = min(f["per_node"] for f in figures)
+    by_op = {key: median(r[key] for r in rates) for key in rates[0]}
+    return CostProfile(names[0], **middle, by_op=by_op)
 
 
 def _read(kept: bytes) -> CostProfile | None:
@@ -115,47 +137,107 @@ def _numpy_identity() -> list[str]:
     return ["numpy", np.__version__, machine(), processor(), str(os.cpu_count())]
 
 
+def speed(profile: CostProfile) -> float:
+    """Seconds of a typical model by a profile: the less the better."""
+    work = [profile.arithmetic(key, Cost(int(count))) for key, count in _WORK.items()]
+    launches = profile.per_partition + _LAUNCHES * profile.per_node
+    return launches + sum(work) + _BYTES / profile.bytes
+
+
 def _measure(name: str, make: Callable[[], Delegate] | None, device: Device | None) -> CostProfile:
-    seconds = partial(_seconds, [] if make is None else [make()])
-    # additions, of which numpy makes one call each, and which a device would join
-    chain = _products if make is not None else _additions
-    one, many = seconds(chain(1)), seconds(chain(_CHAIN + 1))
-    each = max(many - one, 1e-7) / _CHAIN
-    beside = one if device is None else max(one - _seconds([], chain(1)), 0.0)
-
-    def rate(model: bytes, operations: float) -> float:
-        return operations / max(seconds(model) - one, 1e-6)
-
-    by_op = {"DEPTHWISE_CONV_2D": rate(_depthwise(), 2 * 56 * 56 * 64 * 9)}
-    by_op |= dict.fromkeys(_LIKE_EXP, rate(_exponentials(), 16 * (1 << 18)))
-    transfer, copied = (0.0, float("inf")) if device is None else _copies(device)
+    if make is None or device is None:
+        return _measure_host(name)
+    one, each = _chain(_ADDED, [_unfused(make())])
+    beside, call = _chain(4)
+    transfer, copied = _copies(device)
+    rate = _rates([make()])
+    moved = rate(_negative(), _NEGATED)
+    launch = max(each - 2 * 4 * _ADDED / moved, 0.1 * each)
     return CostProfile(
         name,
-        operations=rate(_convolution(), 2 * 28 * 28 * 64 * 64 * 9),
-        bytes=rate(_negative(), 2 * 4 * (1 << 20)),
-        per_node=each if make is not None else 0.0,
-        per_call=0.0 if make is not None else each,
-        per_partition=beside,
+        operations=rate(_convolution("float32"), _OPERATIONS),
+        bytes=moved,
+        per_node=launch,
+        # what an invoke of numpy has beside its nodes is there on both sides
+        per_partition=max((one - each) - (beside - call), 0.0),
         per_transfer=transfer,
         transfer_bytes=copied,
-        by_op=by_op,
+        by_op=rates(
+            rate(_depthwise(), _DEPTHWISE),
+            rate(_exponentials(), _EXPONENTIALS),
+            rate(_convolution("int8"), _OPERATIONS),
+        ),
     )
 
 
-def _seconds(delegates: Sequence[Delegate], model: bytes) -> float:
-    """Of an invoke, the shortest of many: whatever else runs only adds."""
+def _measure_host(name: str) -> CostProfile:
+    _, each = _chain(4)
+    rate = _rates([])
+    moved = rate(_negative(), _NEGATED)
+    return CostProfile(
+        name,
+        operations=rate(_convolution("float32"), _OPERATIONS),
+        bytes=moved,
+        per_node=0.0,
+        per_call=each / _CALLS_OF_ADD,
+        copied=moved,
+        by_op=rates(rate(_depthwise(), _DEPTHWISE), rate(_exponentials(), _EXPONENTIALS)),
+    )
+
+
+def _unfused(delegate: Delegate) -> Delegate:
+    """The delegate, made to launch each small kernel on its own."""
+    if isinstance(delegate, SimpleDelegate):
+        delegate.build = delegate.build_unfused  # type: ignore[method-assign,assignment]
+    return delegate
+
+
+def _chain(size: int, delegates: Sequence[Delegate] = ()) -> tuple[float, float]:
+    """Seconds of an invoke of one addition of so many values, and of each that is added to it.
+
+    The middle one of the best batch: a single one can have found the device's threads awake.
+    """
+    one, many = (
+        min(median(batch) for batch in _batches(delegates, _additions(count, size)))
+        for count in (1, _CHAIN + 1)
+    )
+    return one, max(many - one, _LEAST * many) / _CHAIN
+
+
+def _rates(delegates: Sequence[Delegate]) -> Callable[[bytes, float], float]:
+    """What tells how many of something a model does in a second, by its shortest invoke: whatever
+    else runs only adds.
+    """
+
+    def shortest(model: bytes) -> float:
+        return min(min(batch) for batch in _batches(delegates, model))
+
+    one = shortest(_additions(1, 4))
+
+    def rate(model: bytes, count: float) -> float:
+        whole = shortest(model)
+        return count / max(whole - one, _LEAST * whole)
+
+    return rate
+
+
+def _batches(delegates: Sequence[Delegate], model: bytes) -> list[list[float]]:
+    """Seconds of invokes."""
     with Interpreter(model_content=model, delegates=delegates) as interpreter:
         interpreter.allocate_tensors()
         for detail in interpreter.get_input_details():
-            interpreter.set_tensor(detail["index"], np.ones(detail["shape"], np.float32))
+            interpreter.set_tensor(detail["index"], np.ones(detail["shape"], detail["dtype"]))
         interpreter.invoke()
-        times: list[float] = []
+        batches: list[list[float]] = []
         end = time.perf_counter() + _SECONDS
-        while len(times) < 5 or (time.perf_counter() < end and len(times) < 200):
-            start = time.perf_counter()
-            interpreter.invoke()
-            times.append(time.perf_counter() - start)
-    return min(times)
+        while not batches or (time.perf_counter() < end and len(batches) < _MOST_BATCHES):
+            times = []
+            for _ in range(_BATCH):
+                start = time.perf_counter()
+                interpreter.invoke()
+                times.append(time.perf_counter() - start)
+            batches.append(times)
+    return batches
 
 
 def _copies(device: Device) -> tuple[float, float]:
@@ -191,26 +273,21 @@ def _model(build: Callable[[GraphBuilder], Any]) -> bytes:
     return builder.build()
 
 
-def _additions(count: int) -> bytes:
+_PIXELS, _SIDE, _CHANNELS, _UNITS = 28 * 28, 56, 96, 96
+_OPERATIONS = 2 * _PIXELS * _CHANNELS * _UNITS
+_DEPTHWISE = 2 * _SIDE * _SIDE * 64 * 9
+_NEGATED = 2 * 4 * (1 << 20)  # bytes
+_EXPONENTIALS = 16 * (1 << 18)  # as `runtime.cost` counts them
+_CALLS_OF_ADD = 2
+
+
+def _additions(count: int, size: int) -> bytes:
     def build(g: GraphBuilder) -> Any:
-        x = g.input("x", (1, 4))
-        c = g.constant("c", np.ones((1, 4), np.float32))
+        x = g.input("x", (1, size))
+        c = g.constant("c", np.ones((1, 1), np.float32))
         for i in range(count):
-            out = (f"t{i}", (1, 4), "float32")
+            out = (f"t{i}", (1, size), "float32")
             x = g.op("ADD", [x, c], out, fused_activation_function="NONE")
-        return x
-
-    return _model(build)
-
-
-def _products(count: int) -> bytes:
-    """Products of next to nothing, which no fusion joins."""
-
-    def build(g: GraphBuilder) -> Any:
-        x = g.input("x", (1, 4))
-        w = g.constant("w", np.eye(4, dtype=np.float32))
-        for i in range(count):
-            x = g.op("FULLY_CONNECTED", [x, w, None], (f"t{i}", (1, 4), "float32"), **_PRODUCT)
         return x
 
     return _model(build)
@@ -230,33 +307,31 @@ def _exponentials() -> bytes:
     return _model(build)
 
 
-def _convolution() -> bytes:
+def _convolution(kind: str) -> bytes:
+    """Of single pixels: a product of matrices."""
+
+    def scaled(scale: float) -> Quant | None:
+        return Quant(scale, 0) if kind == "int8" else None
+
     def build(g: GraphBuilder) -> Any:
-        shape = (1, 28, 28, 64)
-        x, w, b = _weights(g, shape, (64, 3, 3, 64))
-        return g.op("CONV_2D", [x, w, b], ("y", shape, "float32"), **_CONV)
+        x = g.input("x", (1, 28, 28, _CHANNELS), kind, quant=scaled(0.05))
+        w = g.constant("w", np.ones((_UNITS, 1, 1, _CHANNELS), kind), quant=scaled(0.05))
+        sums = "int32" if kind == "int8" else kind
+        b = g.constant("b", np.zeros(_UNITS, sums), quant=scaled(0.0025))
+        y = g.tensor("y", (1, 28, 28, _UNITS), kind, quant=scaled(2.0))
+        return g.op("CONV_2D", [x, w, b], y, **_CONV)
 
     return _model(build)
 
 
 def _depthwise() -> bytes:
+    shape = (1, _SIDE, _SIDE, 64)
+
     def build(g: GraphBuilder) -> Any:
-        shape = (1, 56, 56, 64)
-        x, w, b = _weights(g, shape, (1, 3, 3, 64))
-        return g.op(
-            "DEPTHWISE_CONV_2D",
-            [x, w, b],
-            ("y", shape, "float32"),
-            **_CONV,
-            depth_multiplier=1,
-        )
+        x = g.input("x", shape)
+        w = g.constant("w", np.full((1, 3, 3, 64), 0.01, np.float32))
+        b = g.constant("b", np.zeros(64, np.float32))
+        y = ("y", shape, "float32")
+        return g.op("DEPTHWISE_CONV_2D", [x, w, b], y, **_CONV, depth_multiplier=1)
 
     return _model(build)
-
-
-def _weights(
-    g: GraphBuilder, shape: tuple[int, ...], weights: tuple[int, ...]
-) -> tuple[TensorRef, TensorRef, TensorRef]:
-    x = g.input("x", shape)
-    w = g.constant("w", np.full(weights, 0.01, np.float32))
-    return x, w, g.constant("b", np.zeros(64, np.float32))

@@ -4,27 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from ...kernels.api import Node, NodeSpec, Registration, Tensor, Unsupported
-from ...kernels.builtins import find_builtin
 from ...kernels.device import Capability, Lowered
-from ...kernels.types import Array, DType
-from ...runtime.cost import CostProfile
+from ...kernels.types import Array
+from ...runtime.cost import CostProfile, PartitionCost
 from ...runtime.delegate import DelegateContext, DeviceTime, Kernel, Partition
 from ...runtime.simple_delegate import SimpleDelegate
 from .custom import check_form
 from .device import Device
 from .dry import DryDevice
-from .fuse import Item
 from .inline import inlined
-from .pads import Lower, fold_pads
 from .plan import Plan
-from .variables import OPS, Held, Variables, held
+from .sketch import Claim, Sketch, item_of
+from .variables import OPS, held
 
-# what becomes of a node: its device form, the items of a call, or a variable read or written
-Claim = Lowered | Sequence[Item] | Held
 # of the device and of the host
 Costs = Callable[[], tuple[CostProfile | None, CostProfile]]
 
@@ -90,6 +85,17 @@ class GpuDelegate(SimpleDelegate):
             return self.lower(node, registration)
         return inlined(context, node, called, self._lower)
 
+    def cost(self, partition: Partition) -> PartitionCost | None:
+        if self.profile is None or (partition.cost is not None and partition.sketch is None):
+            return partition.cost
+        try:
+            if partition.sketch is None:
+                partition.sketch = Sketch(self._capability, partition, fuse=True)
+        except Exception:  # it fails again, and is dealt with, where it is built
+            return super().cost(partition)
+        sketch: Sketch = partition.sketch
+        return sketch.cost(partition, self.profile, self.host_profile)
+
     def build(self, partition: Partition) -> Kernel:
         return self.kernel(partition, fuse=True)
 
@@ -106,26 +112,14 @@ class PlanKernel(Kernel):
     def __init__(
         self, device: Device, partition: Partition, fuse: bool, half: bool = False
     ) -> None:
-        self._variables = Variables()
-        capability = replace(device.capability, half=half)
-        items: list[Item] = []
-        lower: list[Lower | None] = []
-        for node, registration in zip(partition.nodes, partition.registrations, strict=True):
-            claim = partition.claims[node.index]
-            own = _items(node, claim, self._variables)
-            items += own
-            ours = isinstance(claim, Lowered) and registration is find_builtin(node.op)
-            again = registration.lower if ours else None
-            lower += [None if again is None else partial(_again, again, capability)] * len(own)
+        kept, partition.sketch = partition.sketch, None
+        if kept is None or not fuse:
+            kept = Sketch(replace(device.capability, half=half), partition, fuse)
         self._partition = partition
-        # variables, which are inputs too, are given back as they are left
-        self._leaving = [*partition.outputs, *partition.variables]
-        self._reading = [t for t in partition.inputs if t.dtype is not DType.RESOURCE]
-        inputs = [*(t.index for t in self._reading), *self._variables.inputs]
-        outputs = [*(t.index for t in self._leaving), *self._variables.outputs]
-        if fuse:
-            items = fold_pads(items, lower, outputs)
-        self._plan = Plan(device, items, inputs, outputs, fuse, half)
+        self._variables, self._leaving, self._reading = kept.variables, kept.leaving, kept.reading
+        self._plan = Plan(
+            device, kept.items, kept.inputs, kept.outputs, fuse, half, draft=kept.draft
+        )
         self.launches = self._plan.kernels
         self._inputs: Mapping[int, Array] = {}
         self._outputs: Mapping[int, Array] = {}
@@ -162,25 +156,6 @@ class PlanKernel(Kernel):
         return self._plan.invoke_timed()
 
 
-def _again(lower: Callable[..., Lowered], capability: Capability, spec: NodeSpec) -> Lowered:
-    return lower(spec, capability)
-
-
-def _items(node: Node, claim: Claim, variables: Variables) -> Sequence[Item]:
-    if isinstance(claim, Held):
-        return [variables.item(node, claim)]
-    return [_item(node, claim)] if isinstance(claim, Lowered) else claim
-
-
-def _item(node: Node, lowered: Lowered) -> Item:
-    return Item(
-        node.spec,
-        [-1 if t is None else t.index for t in node.inputs],
-        [t.index for t in node.outputs],
-        lowered,
-    )
-
-
 def _check(lowered: Lowered, node: Node, capability: Capability) -> None:
     """`Unsupported` where what an op from outside gives is none, or makes no plan: the fault of
     this node, which must not cost its neighbours.
@@ -188,7 +163,7 @@ def _check(lowered: Lowered, node: Node, capability: Capability) -> None:
     check_form(lowered, node.spec, capability)
     inputs = [t.index for t in node.inputs if t is not None and t.spec.const is None]
     outputs = [t.index for t in node.outputs]
-    Plan(DryDevice(capability), [_item(node, lowered)], inputs, outputs)
+    Plan(DryDevice(capability), [item_of(node, lowered)], inputs, outputs)
 
 
 def _array(tensor: Tensor) -> Array:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,12 +15,10 @@ from ...runtime.delegate import BuildError, DeviceTime
 from .blame import blame
 from .build import build
 from .device import Device, Launch
-from .fuse import Fuser, Item
-from .grids import in_a_row
-from .halves import halve
+from .draft import Draft
+from .fuse import Item
 from .memory import allocate
-from .merge import merged
-from .render import Text, render
+from .render import Text
 
 _MOST_RECORDINGS = 8
 
@@ -52,50 +49,30 @@ class Plan:
         outputs: Sequence[int],
         fuse: bool = True,
         half: bool = False,
+        draft: Draft | None = None,
     ) -> None:
-        """`half`: what stays on the device in float32 is stored in 16 bits."""
+        """`half`: what stays on the device in float32 is stored in 16 bits. `draft`: of the same
+        arguments, where it is there already.
+        """
         self._device = device
         self._nodes = [item.spec for item in items]
-        fuser = Fuser(items, inputs, outputs, fuse)
-        self._roots = {key: fuser.root(key) for key in (*inputs, *outputs)}
-        if half:
-            halve(fuser, set(self._roots.values()))
-        self._faults: list[tuple[str, int]] = []
-        texts: list[Text] = []
-        for fused in fuser.kernels:
-            slots = range(len(self._faults), len(self._faults) + len(fused.faults))
-            self._faults += fused.faults
-            text = render(fused.first, fused.rest, device.capability, slots)
-            texts.append(in_a_row(text, device.capability))
-        memory = allocate(device, items, fuser, set(self._roots.values()))
+        made = draft or Draft(device.capability, items, inputs, outputs, fuse, half)
+        self._roots, self._faults = made.roots, made.faults
+        memory = allocate(device, items, made.fuser, set(self._roots.values()))
         self._buffers = memory.buffers
         self.arena_bytes, self.constant_bytes = memory.arena_bytes, memory.constant_bytes
         self._raised = np.zeros(max(len(self._faults), 1), np.int32)
-        self.kernels = [
-            "+".join(dict.fromkeys(items[i].spec.op for i in fused.items))
-            for fused in fuser.kernels
-        ]
-        # what has no element needs no launch
-        todo = [t for t, f in zip(texts, fuser.kernels, strict=True) if math.prod(f.output.shape)]
-        self._launch_names = [
-            name
-            for name, f in zip(self.kernels, fuser.kernels, strict=True)
-            if math.prod(f.output.shape)
-        ]
-        if fuse:
-            launches = merged(todo, device.capability)
-            todo = [t for t, _ in launches]
-            self._launch_names = _names(self._launch_names, [count for _, count in launches])
+        self.kernels, self.launch_names = made.kernels, made.launch_names
         built: Mapping[str, Any] = {}
-        ours = [t for t in todo if t.call is None]
+        ours = [t for t in made.launches if t.call is None]
         if ours:
             try:
                 built = build(device, ours)
             except BuildError as e:
                 if fuse:  # unfused, each kernel is one node's
                     raise
-                raise self._blame(ours, texts, fuser, e) from e
-        self._launched = [(t, built[t.name] if t.call is None else t.call) for t in todo]
+                raise self._blame(ours, made, e) from e
+        self._launched = [(t, built[t.name] if t.call is None else t.call) for t in made.launches]
         self._bound: dict[int, Home] = {}  # by root, as are `_given`: these count more
         self._given: dict[int, Home] = {}
         self._lent: list[Any] = []
@@ -115,14 +92,12 @@ class Plan:
         self._lent.append(wrapped)
         return wrapped
 
-    def _blame(
-        self, todo: Sequence[Text], texts: Sequence[Text], fuser: Fuser, error: BuildError
-    ) -> BuildError:
+    def _blame(self, todo: Sequence[Text], draft: Draft, error: BuildError) -> BuildError:
         """`error` with the nodes whose kernels do not build, and what the compiler says of each."""
         guilty = blame(self._device, todo, error)
         nodes = {
             self._nodes[i].index: str(guilty[text.name])
-            for text, fused in zip(texts, fuser.kernels, strict=True)
+            for text, fused in zip(draft.texts, draft.fuser.kernels, strict=True)
             for i in fused.items
             if text.name in guilty
         }
@@ -278,7 +253,7 @@ class Plan:
         names = [
             *(("to the device", "copy") for _ in self._copied(self._uploads)),
             *[("to the device", "copy")] * copied,
-            *((name, "kernel") for name in self._launch_names),
+            *((name, "kernel") for name in self.launch_names),
             *[("to the host", "copy")] * copied,
             *(("to the host", "copy") for _ in self._copied(self._downloads)),
         ]
@@ -292,14 +267,3 @@ class Plan:
         """`bind` and `invoke`."""
         self.bind(inputs, outputs)
         self.invoke()
-
-
-def _names(kernels: Sequence[str], counts: Sequence[int]) -> list[str]:
-    """Names of launches, each of so many kernels."""
-    found, at = [], 0
-    for count in counts:
-        of = list(dict.fromkeys(kernels[at : at + count]))
-        more = f" and {len(of) - 3} more" if len(of) > 3 else ""
-        found.append(of[0] if count == 1 else f"{count} kernels: {', '.join(of[:3])}{more}")
-        at += count
-    return found
