@@ -8,11 +8,13 @@ from functools import partial
 import numpy as np
 
 from ._check import arity, gives
-from ._lower import Lower, refuse
+from ._lower import Lower, refuse, share_for
+from ._register_tiles import lanes_of
 from .api import Binding, NodeSpec, Registration, Run, Shape, op, take
-from .device import Capability, Lowered, Map
+from .device import Capability, Kernel, Lowered, Map
 from .types import DType
 
+_LEAST = 1024  # numbers for which it is worth waking another core
 _PARTS = {DType.COMPLEX64: DType.FLOAT32, DType.COMPLEX128: DType.FLOAT64}
 
 
@@ -49,10 +51,19 @@ def _lower(text: str) -> Lower:
     return lower
 
 
+def _lower_abs(node: NodeSpec, capability: Capability) -> Lowered:
+    x, lanes = node.input(0), lanes_of(capability)
+    wide = x.shape[-1] if x.rank else 1
+    if capability.kind == "gpu" or x.dtype is not DType.COMPLEX64 or wide < lanes:
+        return _lower("size_of_pair(@0[2 * #], @0[2 * # + 1])")(node, capability)
+    rows = x.size // wide
+    each = share_for(capability, rows, max(1, _LEAST // wide))
+    defines = {"ROWS": rows, "N": wide, "EACH": each, "VW": lanes}
+    return Lowered([Kernel("complex_abs_cpu", (0,), (-(-rows // each),), defines)])
+
+
 OPS: Mapping[str, Registration] = {
     "REAL": op("REAL", _infer, _bind_real, lower=_lower("@0[2 * #]")),
     "IMAG": op("IMAG", _infer, _bind_imag, lower=_lower("@0[2 * # + 1]")),
-    "COMPLEX_ABS": op(
-        "COMPLEX_ABS", _infer, _bind_abs, lower=_lower("size_of_pair(@0[2 * #], @0[2 * # + 1])")
-    ),
+    "COMPLEX_ABS": op("COMPLEX_ABS", _infer, _bind_abs, lower=_lower_abs),
 }

@@ -5,15 +5,19 @@ Of the transform of a real matrix only the left half is kept, [height, width // 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ._lower import indices, refuse, share_for, types
 from ._recurrent_lower import dense
+from ._register_tiles import lanes_of
 from .api import Binding, NodeSpec, Registration, Run, Shape, TensorSpec, op, require, take
 from .device import Capability, Kernel, Lowered
 from .types import Array, DType
 
 _LONGEST = 4096  # width of a transform that is made as a product with a matrix
+_IN_LANES = (32, 64, 128, 256, 512, 1024, 2048)  # of those that vectors of a CPU make
 
 
 def _lengths(node: NodeSpec) -> tuple[int, int] | None:
@@ -82,7 +86,7 @@ def _fitter(x: Array, padded: Array) -> Run:
 
 
 def _lower(node: NodeSpec, capability: Capability) -> Lowered:
-    """Rows as a product with cosines and sines, then columns one by one."""
+    """Rows, of most lengths as a product with cosines and sines, then columns one by one."""
     x, y = node.input(0), node.outputs[0]
     types(node, x, DType.FLOAT32)
     height, width = indices(node.input(1))
@@ -90,15 +94,57 @@ def _lower(node: NodeSpec, capability: Capability) -> Lowered:
         refuse("SHAPE", f"a transform of width {width}", f"{_LONGEST} at most")
     if not y.size or not x.size:
         refuse("SHAPE", f"{x}, of no elements", "one or more")
-    rows, bins, depth = x.size // x.shape[-1], y.shape[-1], x.shape[-1]
+    depth, first = x.shape[-1], len(node.outputs)
+    if capability.kind == "cpu" and width in _IN_LANES:
+        each = x.shape[-2] if height == 1 else 1  # of the rows of a matrix, one counts
+        rows = x.size // depth // each
+        kernel = _rows(capability, rows, width, each * depth, min(depth, width))
+        if height == 1:
+            return Lowered([kernel])
+        columns = _columns(node, capability, height)
+        return Lowered(
+            [replace(kernel, output=first), columns], scratch=[((rows, width + 2), DType.FLOAT32)]
+        )
+    rows, bins = x.size // depth, y.shape[-1]
     turns = np.outer(np.arange(bins), np.arange(depth)) % width
     angle = -2 * np.pi * turns / width
     # what lies beyond the width does not count
     waves = np.stack([np.cos(angle), np.sin(angle)], axis=1) * (np.arange(depth) < width)
     matrix = waves.reshape(2 * bins, depth).astype(np.float32)
-    first = len(node.outputs)
-    turn = -2 * np.pi * np.arange(height) / height
-    circle = np.stack([np.cos(turn), np.sin(turn)], axis=1).astype(np.float32)
+    return Lowered(
+        [dense(capability, 0, rows, matrix, first), _columns(node, capability, height)],
+        scratch=[((rows, 2 * bins), DType.FLOAT32)],
+    )
+
+
+def _rows(capability: Capability, rows: int, width: int, stride: int, used: int) -> Kernel:
+    """The transforms of rows that begin `stride` apart, `used` values of each, on a CPU."""
+    lanes, half = lanes_of(capability), width // 2
+    digits = half.bit_length() - 1
+    backwards = [int(f"{k:0{digits}b}"[::-1], 2) for k in range(half)]
+    defines = {
+        "N": width,
+        "ROWS": rows,
+        "STRIDE": stride,
+        "USED": used,
+        "VW": lanes,
+        "TURN": f"turn_{lanes}",
+        "TWO_FIRST": digits % 2,
+    }
+    reads = (0, _circle(width)[: half + 1].reshape(-1), np.array(backwards, np.int32))
+    return Kernel("rfft_cpu", reads, (-(-rows // lanes),), defines, ("turn",), raw=True)
+
+
+def _circle(n: int) -> Array:
+    """Cosine and sine of k / n of a turn, backwards: [k, 2]."""
+    turn = -2 * np.pi * np.arange(n) / n
+    return np.stack([np.cos(turn), np.sin(turn)], axis=1).astype(np.float32)
+
+
+def _columns(node: NodeSpec, capability: Capability, height: int) -> Kernel:
+    """The step behind the transforms of rows, which it reads from its own scratch."""
+    x, y = node.input(0), node.outputs[0]
+    bins = y.shape[-1]
     each = share_for(capability, y.size)
     defines = {
         "EACH": each,
@@ -108,13 +154,8 @@ def _lower(node: NodeSpec, capability: Capability) -> Lowered:
         "ROWS": min(height, x.shape[-2]),
         "STRIDE": 2 * bins * x.shape[-2],
     }
-    columns = Kernel(
-        "dft_columns", (len(node.inputs), circle.reshape(-1)), (-(-y.size // each),), defines
-    )
-    return Lowered(
-        [dense(capability, 0, rows, matrix, first), columns],
-        scratch=[((rows, 2 * bins), DType.FLOAT32)],
-    )
+    reads = (len(node.inputs), _circle(height).reshape(-1))
+    return Kernel("dft_columns", reads, (-(-y.size // each),), defines)
 
 
 def _infer_inverse(node: NodeSpec) -> list[Shape | None]:

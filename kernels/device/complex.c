@@ -5,7 +5,6 @@ DEVICE f32 size_of_pair(f32 real, f32 imaginary)
 {
     const f32 a = F_ABS(real), b = F_ABS(imaginary);
     const f32 big = a > b ? a : b, small_ = a > b ? b : a;
-    if (big == 0.0f || big > 3.4028234e38f)
-        return big;
-    return big * F_SQRT(1.0f + small_ / big * (small_ / big));
+    const f32 share = small_ / big, size = big * F_SQRT(1.0f + share * share);
+    return big == 0.0f || big > 3.4028234e38f ? big : size;
 }
