@@ -73,7 +73,7 @@ def convolution(
     if not pixels or not depth:
         return direct(node, capability, window, weights, channels, scale)
     data = _Bytes(node, weights, scale, capability.dot4)
-    groups, merged = _merged(data.weights, channels // depth)
+    groups, merged = _merged(data.weights, channels // depth, data.moved)
     if groups > 1 and (data.moved or units // groups < LANES):
         return direct(node, capability, window, weights, channels, scale)
     images = pixels // (window.out[0] * window.out[1])
@@ -125,8 +125,8 @@ def _weight_type(stored: Array, capability: Capability) -> str:
     return "i32" if capability.dot4 else {1: "i8", 2: "i16"}[stored.itemsize]
 
 
-def _merged(weights: Array, groups: int) -> tuple[int, Array]:
-    """Groups of fewer channels than a vector has made one of more, with zeros where these do not
+def _merged(weights: Array, groups: int, zero: int) -> tuple[int, Array]:
+    """Groups of fewer channels than a vector has made one of more, with `zero` where these do not
     meet: how many are left, and their weights [units, taps, depth].
     """
     units, taps, depth = weights.shape
@@ -134,7 +134,8 @@ def _merged(weights: Array, groups: int) -> tuple[int, Array]:
     factor = next((f for f in range(1, groups) if groups % f == 0 and f * each >= LANES), groups)
     if factor == 1:
         return groups, weights
-    wide = np.zeros((groups // factor, factor, each, taps, factor, depth), weights.dtype)
+    shape = (groups // factor, factor, each, taps, factor, depth)
+    wide = np.full(shape, zero, weights.dtype)
     parts = weights.reshape(groups // factor, factor, each, taps, depth)
     for i in range(factor):
         wide[:, i, :, :, i] = parts[:, i]

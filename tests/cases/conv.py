@@ -201,6 +201,9 @@ CASES = [
     _integer("int8, RELU6", (1, 6, 5, 8), (4, 3, 3, 8), activation="RELU6", stride=(2, 2)),
     _integer("int8, RELU_N1_TO_1", (1, 6, 5, 2), (4, 3, 3, 2), activation="RELU_N1_TO_1"),
     _integer("int8, dilated", (1, 9, 9, 2), (3, 3, 3, 2), dilation=(2, 3), per_channel=True),
+    _integer(
+        "uint8, groups of few", (1, 6, 5, 8), (16, 3, 1, 2), DType.UINT8, zeros=(120, 175, 100)
+    ),
     _integer("int8, groups", (1, 5, 5, 6), (4, 3, 3, 3), per_channel=True),
     _integer("int8, no bias", (1, 5, 5, 6), (4, 3, 3, 6), bias=None),
     _integer("int8, weights that change", (1, 5, 5, 3), (4, 3, 3, 3), const=False),
