@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ..kernels.api import Node, Registration, Shape, Tensor, TensorSpec
+from ..kernels.api import Node, OpError, Registration, Shape, Tensor, TensorSpec
 from ..kernels.types import Array
 from . import state_order
 from .delegate import BuildKernel, Called, Delegate, Kernel, Partition, Refusal
@@ -81,6 +81,17 @@ class PlanningContext:
     def _node(self, index: int) -> LiveNode:
         own = self._plan.own_nodes
         return self._subgraph.nodes[index] if index < own else self._plan.placed[index - own].node
+
+    def look(self, index: int) -> PlanningContext:
+        """Another subgraph as the file has it: what a node of this one calls, say. Its nodes
+        are asked for when the delegate is asked for it, and not through this.
+        """
+        subgraphs = self._subgraph.graph.subgraphs
+        if not 0 <= index < len(subgraphs):
+            raise OpError(f"there is no subgraph {index}; there are {len(subgraphs)}")
+        other = subgraphs[index]
+        plan = Plan(list(other.model_plan), len(other.nodes))
+        return PlanningContext(other, self._delegate, plan, lambda node: None, self._fail, {})
 
     def variable(self, node: Node) -> Any:
         handle = node.inputs[0]

@@ -18,7 +18,7 @@ from .capi.binary import LibraryError, check_library
 from .capi.picture import Picture
 from .delegate import Delegate, DelegateContext
 from .delegate_context import PlanningContext
-from .external_kernel import Planner
+from .external_kernel import Planner, picture_of
 from .tensor import LiveTensor
 
 CREATE = "tflite_plugin_create_delegate"
@@ -79,18 +79,18 @@ class ExternalDelegate(Delegate):
 
     def prepare(self, context: DelegateContext) -> None:
         assert isinstance(context, PlanningContext)
-        tensors = [context.tensor(i) for i in range(context.num_tensors)]
-        picture = Picture(
-            [t for t in tensors if isinstance(t, LiveTensor)], context.threads, context.metadata
-        )
-        calls.fill(picture)
+        picture = picture_of(context)
         with self._lock:
-            picture.planner = Planner(self, context, picture)
+            picture.planner = planner = Planner(self, context, picture)
             picture.begin(None)
             try:
                 status = self._call("prepare", picture)
             finally:
                 picture.planner = None
+        for other in planner.looked_at.values():
+            other.planner = None
+            picture.reported += other.reported
+            picture.failure = picture.failure or other.failure
         try:
             text = picture.finish(self.name, "Prepare", bool(status))
         except OpError as e:

@@ -5,6 +5,7 @@ and its kernels run on the same picture.
 from __future__ import annotations
 
 import ctypes
+from collections import Counter
 from collections.abc import Sequence
 from ctypes import addressof
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..kernels._memory import aligned
 from ..kernels.api import OpError
 from ..kernels.types import Array
+from .capi import calls
 from .capi.nodes import (
     Functions,
     NodePicture,
@@ -27,6 +29,7 @@ from .delegate import DelegateContext, Kernel, Partition
 from .tensor import LiveTensor
 
 if TYPE_CHECKING:
+    from .delegate_context import PlanningContext
     from .external import ExternalDelegate
 
 
@@ -34,7 +37,7 @@ class Planner:
     """The calls of TensorFlow Lite that only a delegate's Prepare may make."""
 
     def __init__(
-        self, delegate: ExternalDelegate, context: DelegateContext, picture: Picture
+        self, delegate: ExternalDelegate, context: PlanningContext, picture: Picture
     ) -> None:
         self._delegate = delegate
         self._context = context
@@ -42,6 +45,8 @@ class Planner:
         self._plan: Any = None
         self._nodes: dict[int, tuple[NodePicture, Any]] = {}
         self._previews: list[Any] = []
+        self.looked_at: dict[int, Picture] = {}  # other subgraphs
+        self._acquired: Counter[int] = Counter()
 
     def execution_plan(self) -> int:
         """What may be asked for, in order. Good until the next call."""
@@ -72,6 +77,25 @@ class Planner:
             self._previews += _describe(made, p)
         return addressof(params), len(partitions)
 
+    def acquire(self, index: int) -> int:
+        """The address of another subgraph's context, to be looked at until Prepare returns."""
+        if index == self._context.subgraph_index:
+            return self._picture.address
+        if index not in self.looked_at:
+            seen = self._context.look(index)
+            picture = picture_of(seen)
+            picture.planner = Looker(self._delegate, seen, picture)
+            self.looked_at[index] = picture
+        self._acquired[index] += 1
+        return self.looked_at[index].address
+
+    def release(self, index: int) -> None:
+        if index == self._context.subgraph_index:
+            return
+        if not self._acquired[index]:
+            raise OpError(f"subgraph {index} is released and was not acquired")
+        self._acquired[index] -= 1
+
     def replace(self, registration: Any, nodes: Sequence[int], delegate: int | None) -> None:
         functions = Functions(registration)
         if functions.invoke is None:
@@ -91,6 +115,30 @@ class Planner:
                 if i in self._context.candidates():
                     self._context.refuse(i, "BUILD_FAILED", str(e))
             raise
+
+
+class Looker(Planner):
+    """The same for a subgraph that Prepare has acquired beside its own: it may be looked at."""
+
+    def execution_plan(self) -> int:
+        self._plan = _ints(self._context.get_execution_plan())
+        return addressof(self._plan)
+
+    def replace(self, registration: Any, nodes: Sequence[int], delegate: int | None) -> None:
+        raise OpError(
+            f"nodes of subgraph {self._context.subgraph_index}, which was acquired, are asked for; "
+            "it can be looked at, and a delegate is asked for each subgraph on its own"
+        )
+
+
+def picture_of(context: PlanningContext) -> Picture:
+    """The structs of a subgraph that a delegate is to see."""
+    tensors = [context.tensor(i) for i in range(context.num_tensors)]
+    picture = Picture(
+        [t for t in tensors if isinstance(t, LiveTensor)], context.threads, context.metadata
+    )
+    calls.fill(picture)
+    return picture
 
 
 class ExternalKernel(Kernel):

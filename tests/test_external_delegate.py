@@ -72,6 +72,45 @@ def test_nodes_that_it_must_not_have_are_not_shown_to_it() -> None:
     assert [p != "cpu" for p in placed(interpreter)] == [True, False, True, False]
 
 
+def branches() -> bytes:
+    """IF of two ADDs, and of a MUL."""
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    both, product = b.subgraph("both"), b.subgraph("product")
+    x = both.input("x", (4,))
+    y = both.op("ADD", [x, x], ("t", (4,), "float32"))
+    both.outputs(both.op("ADD", [y, x], ("y", (4,), "float32")))
+    x = product.input("x", (4,))
+    product.outputs(product.op("MUL", [x, x], ("y", (4,), "float32")))
+    c, x = main.input("c", (), "bool"), main.input("x", (4,))
+    chosen = main.op(
+        "IF", [c, x], ("y", (4,), "float32"), then_subgraph_index=1, else_subgraph_index=2
+    )
+    main.outputs(chosen)
+    return b.build()
+
+
+def test_other_subgraphs_are_looked_at_and_not_taken() -> None:
+    seen = (
+        "subgraph 0: 0 of 1 nodes, 3 tensors\n"
+        "subgraph 1: 2 of 2 nodes, 3 tensors\n"
+        "subgraph 2: 0 of 1 nodes, 2 tensors"
+    )
+    with pytest.warns(UserWarning, match=seen):
+        interpreter = Interpreter(
+            model_content=branches(), delegates=[delegate(fail="looks around")]
+        )
+        interpreter.allocate_tensors()
+    got = interpreter.run({"c": np.array(True), "x": X})["y"]
+    np.testing.assert_array_equal(got, 3 * X)
+    with pytest.warns(UserWarning, match="nodes of subgraph 1, which was acquired, are asked for"):
+        interpreter = Interpreter(
+            model_content=branches(), delegates=[delegate(fail="takes around")]
+        )
+        interpreter.allocate_tensors()
+    np.testing.assert_array_equal(interpreter.run({"c": np.array(True), "x": X})["y"], 3 * X)
+
+
 def test_two_of_them_share_a_model() -> None:
     both = [delegate(), delegate(op=18)]  # it adds for MUL, too
     interpreter = Interpreter(model_content=model(), delegates=both)
@@ -290,7 +329,7 @@ def test_calls_that_make_no_sense_are_errors_to_it_and_warnings_to_the_user() ->
         "a tensor cannot be resized to [-3]",
         "a tensor was given that is none of this context's",
         "-1 tensors cannot be added",
-        "AcquireSubgraphContext(1): a delegate is asked for each subgraph on its own",
+        "there is no subgraph 9; there are 1",
     ):
         assert part in text, text
     assert placed(interpreter) == ["cpu"] * 4

@@ -149,13 +149,13 @@ def _replace(picture: Picture, registration: Any, nodes: int, delegate: int) -> 
 
 
 def _acquire(picture: Picture, index: int, acquired: Any) -> int:
-    raise OpError(
-        f"AcquireSubgraphContext({index}): a delegate is asked for each subgraph on its own here"
-    )
+    acquired[0] = _planner(picture, "AcquireSubgraphContext").acquire(index)
+    return _OK
 
 
 def _release(picture: Picture, index: int) -> int:
-    return _ERROR
+    _planner(picture, "ReleaseSubgraphContext").release(index)
+    return _OK
 
 
 def _report(context: int, text: str) -> None:
