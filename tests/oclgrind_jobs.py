@@ -46,8 +46,8 @@ UNITS = {"gpu": (64, 1, 1), "cpu": (1, 1, 1)}
 # In seconds:
 SMALL = 2  # cases of less are all run
 WHOLE = 15  # of launches of more, only the groups at the corners of the grid
-LARGEST = 25  # of models' kernels
-SIDES = (33, 31)  # of models' images, where they can be resized
+LARGEST = 8  # of models' kernels
+SIDES = (17, 15)  # of models' images, where they can be resized
 
 _CPU = replace(PROFILES["pocl-cpu"], fp16=False)
 _GPU = replace(PROFILES["opencl-gpu"], fp16=False)
@@ -76,19 +76,34 @@ class Job:
 
 @dataclass
 class Choice:
-    """`kernels` are run by the jobs, `alike` are like one of them, `large` are beyond `LARGEST`."""
+    """`names`: of the kernels of each job. `alike`: how many are like one of these, and `large`:
+    beyond `LARGEST`."""
 
     jobs: list[Job] = field(default_factory=list)
-    kernels: int = 0
+    names: list[set[str]] = field(default_factory=list)
     alike: int = 0
     large: int = 0
+
+    @property
+    def kernels(self) -> int:
+        return len(set().union(*self.names))
+
+    def only(self, text: str) -> Choice:
+        """The jobs whose names have it."""
+        pairs = zip(self.jobs, self.names, strict=True)
+        kept = [(job, names) for job, names in pairs if text in str(job)]
+        return Choice([j for j, _ in kept], [n for _, n in kept], self.alike, self.large)
 
 
 # -- structure and work
 
 _DEFINE = re.compile(r"#define (\w+)(?:\([^)]*\))? ")
 _CONDITION = re.compile(r"^\s*#\s*(?:el)?if.*$", re.M)
-_NUMBER = re.compile(r"(?<![\w.])(?:0x[0-9A-Fa-f]+|\d+\.?\d*(?:[eE][-+]?\d+)?)[uUlLfF]*")
+_HEXADECIMAL = r"0x[0-9A-Fa-f]+(?:\.[0-9A-Fa-f]*)?(?:p[-+]?\d+)?"
+_NUMBER = re.compile(
+    rf"(?:(?<=[(, ])-)?(?<![\w.])(?:{_HEXADECIMAL}|\d+\.?\d*(?:[eE][-+]?\d+)?)[uUlLfF]*"
+)
+_ALONE = re.compile(r"(?:AS_F32)?\(0\)")
 _HASH = re.compile(r"\bf?k[0-9a-f]{16}\b")
 
 
@@ -99,7 +114,8 @@ def structure(text: Text) -> str:
     for line in source.splitlines():
         define = _DEFINE.match(line)
         keep = define[1] in decisive if define else line.lstrip().startswith("#")
-        lines.append(line if keep else _NUMBER.sub("0", _HASH.sub("f", line)))
+        plain = _ALONE.sub("0", _NUMBER.sub("0", _HASH.sub("f", line)))
+        lines.append(line if keep else plain)
     return "\n".join(lines)
 
 
@@ -219,9 +235,10 @@ def of_family(shape: str, family: str) -> Choice:
             if fresh and (cost <= SMALL or not made <= structures):
                 cut = _cut(key, claimed, capability) if cost > SMALL else ()
                 found.jobs.append(Job(key, variant, cut=cut))
+                found.names.append({t.name for t in texts})
                 known |= fresh
                 structures |= made
-    found.kernels, found.alike = len(known), len(every - known)
+    found.alike = len(every - known)
     return found
 
 
@@ -299,23 +316,23 @@ def _sizes(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
 
 def of_models(shape: str, names: Iterable[str]) -> Choice:
     """Of all kernels of the models the cheapest of each structure."""
-    kernels: list[tuple[float, str, Job]] = []
-    every: set[str] = set()
+    kernels: list[tuple[float, str, Job, str]] = []
     for name, (variant, capability) in product(names, enumerate(SHAPES[shape])):
         for i, alone in enumerate(of_model(name, capability)):
             cost = _seconds(alone.work, alone.text, shape)
-            kernels.append((cost, structure(alone.text), Job(name, variant, i)))
-            every.add(alone.text.name)
+            job = Job(name, variant, i)
+            kernels.append((cost, structure(alone.text), job, alone.text.name))
     found, structures = Choice(), set()
-    for cost, made, job in sorted(kernels, key=lambda k: (k[0], str(k[2]))):
-        if made not in structures:
-            structures.add(made)
-            if cost > LARGEST:
-                found.large += 1
-            else:
-                found.jobs.append(job)
-    found.kernels = len(found.jobs)
-    found.alike = len(every) - found.kernels - found.large
+    for cost, made, job, text in sorted(kernels, key=lambda k: (k[0], str(k[2]))):
+        if made in structures:
+            continue
+        structures.add(made)
+        if cost > LARGEST:
+            found.large += 1
+        else:
+            found.jobs.append(job)
+            found.names.append({text})
+    found.alike = len({text for *_, text in kernels}) - found.kernels - found.large
     return found
 
 

@@ -16,7 +16,7 @@ needs_oclgrind = pytest.mark.skipif(reason is not None, reason=reason or "")
 def test_nothing_is_found(shape: str) -> None:
     chosen = [of_family(shape, family) for family in ("softmax", "comparison", "space")]
     found = check(shape, Choice([job for each in chosen for job in each.jobs]))
-    assert found.choice.jobs and found.clean, (found.findings, found.errors)
+    assert len(found.choice.jobs) > 30 and found.clean, (found.findings, found.errors)
 
 
 @pytest.fixture(scope="module")
