@@ -4,17 +4,62 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
 
 import numpy as np
 
+from ._convolution_parts import window_macros
 from ._lower import Lower, check, f32, indices, literal
 from ._quant import quantize_multiplier
 from ._reduction import GREATEST_BFLOAT16, SMALL_INTEGERS, axes_of, mean_multiplier, real_multiplier
 from ._reduction_lower import lower_reduction, sum_type
+from ._register_tiles import shares
 from ._shape import size_of
-from .api import NodeSpec
-from .device import Capability, Lowered
+from ._window import Window
+from .api import NodeSpec, TensorSpec
+from .device import Capability, Kernel, Lowered
 from .types import DType
+
+_BYTES = {DType.INT8: "i8", DType.UINT8: "u8"}
+# bytes beyond which a single row is worth several cores
+_MOST_ALONE = 1 << 19
+
+
+@dataclass(frozen=True, slots=True)
+class _Beside:
+    """Sums of `count` bytes each for `channels` neighbours, in `rows` rows: as a pool has them."""
+
+    rows: int
+    count: int
+    channels: int
+
+    @staticmethod
+    def of(x: TensorSpec, axes: Sequence[int], capability: Capability) -> _Beside | None:
+        """None where a CPU does it in another way."""
+        if capability.kind != "cpu" or x.dtype not in _BYTES or not axes or not x.size:
+            return None
+        first, last = axes[0], axes[-1] + 1
+        shape = x.shape
+        found = _Beside(size_of(shape[:first]), size_of(shape[first:last]), size_of(shape[last:]))
+        few = found.rows < capability.compute_units and x.size > _MOST_ALONE
+        together = len(axes) == last - first and found.channels >= 16
+        return found if together and not few else None
+
+    def kernel(self, x: TensorSpec, finish: str, capability: Capability) -> Lowered:
+        share = ceil(self.rows / shares(capability, x.size / 16))
+        window = Window((self.count, 1), (self.count, 1), (1, 1), (1, 1), (0, 0), (1, 1))
+        defines: dict[str, object] = {
+            **window_macros(window),
+            "XT": _BYTES[x.dtype],
+            "MAXIMUM": 0,
+            "FINISH(v, count, inverse)": finish,
+            "C": self.channels,
+            "M": self.rows,
+            "ROWS": share,
+        }
+        grid = (ceil(self.rows / share),)
+        return Lowered([Kernel("pool_i8_cpu", (0,), grid, defines, uses=("int8_cpu",))])
 
 
 def lower_sum(node: NodeSpec, capability: Capability) -> Lowered:
@@ -29,6 +74,13 @@ def lower_sum(node: NodeSpec, capability: Capability) -> Lowered:
         offset = int(np.int64(x.zero_point * count).astype(np.int32))
         stored = f"multiply_quantized((v) - {offset}, {q}, {shift})"
         low, high = y.dtype.range()
+        beside = _Beside.of(x, axes, capability)
+        if beside is not None and shift <= 0:
+            right = f"VSPLAT(i32, 16, {-shift})"
+            stored = f"requantize_16(v - {offset}, VSPLAT(i32, 16, {q}), {right})"
+            return beside.kernel(
+                x, f"clamp_16({stored} + {y.zero_point}, {low}, {high})", capability
+            )
         finish = f"clamp_to((i64){stored} + {y.zero_point}, {low}, {high})"
     elif mean and x.dtype.is_float:
         finish = f"(v) / ({acc}){count}"

@@ -12,8 +12,8 @@ from .device import Capability
 _MOST_ROWS = 24
 # cycles of a tile outside its inner loop, and for each of its vectors
 _FIXED, _STORE = 30.0, 4.0
-# cycles for which it is worth waking another core (less is one work-item, which takes its neighbours
-# along in one launch), and work-items for each core
+# cycles for which it is worth waking another core (less is one work-item, which joins others in one
+# launch), and work-items for each core
 _LEAST, _ITEMS = 16000.0, 4
 
 

@@ -85,6 +85,10 @@ def _bind_stablehlo(b: Binding) -> Run | None:
     return _turned(b.y[0], b.xi(0).transpose(tuple(b.options.permutation)))
 
 
+# which vectors of 16 are stored of
+_SMALL = (DType.INT8, DType.UINT8, DType.INT16)
+
+
 def _lower(node: NodeSpec, capability: Capability) -> Lowered:
     check(node, capability)
     stablehlo = node.op.startswith("STABLEHLO_")
@@ -120,6 +124,7 @@ def _lower_tiled(x: TensorSpec, perm: Values, capability: Capability) -> Kernel 
     defines: dict[str, object] = {
         "SHARED": int(gpu),
         "KIND": sum_type(x.dtype),
+        "VECTORS": int(x.dtype is DType.FLOAT32 or (x.dtype in _SMALL and tile == 16)),
         "TILE": tile,
         "TURN": f"turn_{tile}",
         "VECTOR_ROW": columns,

@@ -23,13 +23,15 @@ KERNEL void KERNEL_NAME(PARAMETERS)
         const i32 a1 = a0 + TILE < COLUMNS ? a0 + TILE : COLUMNS;
         for (i32 b0 = GID0 * SPAN; b0 < (GID0 + 1) * SPAN && b0 < ROWS; b0 += TILE) {
             if (a1 - a0 == TILE && b0 + TILE <= ROWS) {
-#ifdef STORE_VECTOR
+#if defined(STORE_VECTOR) && VECTORS
+                /* small integers are floats for the way, and vectors of 16 */
                 VEC(f32, TILE) tile[TILE];
                 for (i32 a = 0; a < TILE; a++)
-                    tile[a] = VLOAD(TILE, IN0 + from + (a0 + a) * IN_ROW + b0);
+                    tile[a] = VCONVERT(f32, TILE, VLOAD(TILE, IN0 + from + (a0 + a) * IN_ROW + b0));
                 TURN(tile);
                 for (i32 b = 0; b < TILE; b++)
-                    STORE_VECTOR(TILE, to + (b0 + b) * OUT_ROW + a0, tile[b]);
+                    STORE_VECTOR(
+                        TILE, to + (b0 + b) * OUT_ROW + a0, VCONVERT(KIND, TILE, tile[b]));
 #else
                 KIND tile[TILE * TILE];
                 for (i32 a = 0; a < TILE; a++)
