@@ -312,23 +312,31 @@ KERNEL void KERNEL_NAME(PARAMETERS)
         dense = row_major(first.shape)
         target = (dense, 0) if out is None else out
         shape, strides = collapse(first.shape, [s for s, _ in (*reads, target)])
-        if len(shape) < 2 or shape[-1] < 8:
+        # dimensions of a row: of few elements they are two
+        along = 1 if not shape or shape[-1] >= 8 else 2
+        if len(shape) <= along:
             return None
-        inner, outer = shape[-1], math.prod(shape[:-1])
+        inner, outer = math.prod(shape[-along:]), math.prod(shape[:-along])
         names = [f"b{k}" for k in range(len(strides))]
         offsets = [o for _, o in (*reads, target)]
         bases = " ".join(
-            f"const i32 {n} = {index_text(shape[:-1], s[:-1], o, 'r')};"
+            f"const i32 {n} = {index_text(shape[:-along], s[:-along], o, 'r')};"
             for n, s, o in zip(names, strides, offsets, strict=True)
         )
+        counters = ("m", "j")[-along:]
         places = [
-            n if not s[-1] else f"{n} + j" if s[-1] == 1 else f"{n} + j * {s[-1]}"
+            " + ".join([n, *(f"{c} * {t}" for c, t in zip(counters, s[-along:], strict=True) if t)])
             for n, s in zip(names, strides, strict=True)
         ]
         line = self.evaluate(first, None, "i", places[:-1])
         store = self.store(first.output, places[-1], self.last)
         share = max(1, -(-outer // (4 * self.capability.compute_units)))
         share = max(share, min(outer, -(-256 // inner)))
+        loops = "".join(
+            f"for (i32 {c} = 0; {c} < {d}; {c}++) "
+            for c, d in zip(counters, shape[-along:], strict=True)
+        )
+        before = f"m * {shape[-1]} + " if along > 1 else ""
         body = f"""\
 KERNEL void KERNEL_NAME(PARAMETERS)
 {{
@@ -336,8 +344,8 @@ KERNEL void KERNEL_NAME(PARAMETERS)
     const i32 end = begin + {share} < {outer} ? begin + {share} : {outer};
     for (i32 r = begin; r < end; r++) {{
         {bases}
-        for (i32 j = 0; j < {inner}; j++) {{
-            const i32 i = r * {inner} + j;
+        {loops}{{
+            const i32 i = r * {inner} + {before}j;
             {line} {store}
         }}
     }}
