@@ -36,6 +36,7 @@ SETS = 2  # of inputs: two invokes
 LARGEST = 6000  # elements of a tensor
 # of a tensor's largest value: DESIGN.md's tolerance, and where the order of a long sum differs
 CLOSE, LONG = 1e-5, 1e-4
+HALF = 2e-3  # what the last digit of a float16 is worth, twice
 # how far the errors of nodes before may show, of what `noise` made of them
 SPREAD = 20.0
 
@@ -374,7 +375,8 @@ def tolerance(tensor: Tensor) -> float:
     if not tensor.dtype.is_float:
         return 1.0 + 2 * off if tensor.quant is not None else 0.0
     top = max((_largest(a) for a, _ in tensor.values), default=0.0)
-    return max(SPREAD * off, (LONG if tensor.long else CLOSE) * top)
+    close = HALF if tensor.dtype is DType.FLOAT16 else LONG if tensor.long else CLOSE
+    return max(SPREAD * off, close * top)
 
 
 def differs(tensor: Tensor, got: Array, want: Array) -> str:
@@ -394,7 +396,9 @@ def differs(tensor: Tensor, got: Array, want: Array) -> str:
 
 def _apart(a: Array, b: Array) -> Array:
     """Distances; 0 where both are the same, NaN where one of them is no number."""
-    kind = object if a.dtype.itemsize == 8 and a.dtype.kind in "iu" else np.float64
+    kind: Any = np.complex128 if a.dtype.kind == "c" else np.float64
+    if a.dtype.itemsize == 8 and a.dtype.kind in "iu":
+        kind = object
     with np.errstate(all="ignore"):
         same = (a == b) | ((a != a) & (b != b))
         off: Array = np.where(same, 0.0, np.abs(a.astype(kind) - b.astype(kind))).astype(float)
@@ -413,7 +417,8 @@ def _tame(a: Array) -> bool:
 def _stable(t: Tensor, a: Array, b: Array) -> bool:
     off = _apart(a, b)
     if t.dtype.is_float:
-        return bool((off <= 1e-5 * _largest(a) + 1e-12).all())
+        most = HALF if t.dtype is DType.FLOAT16 else CLOSE
+        return bool((off <= most * _largest(a) + 1e-12).all())
     limit = 3.0 if t.quant is not None else 0.0
     return bool((off <= limit).all())
 
@@ -460,6 +465,10 @@ THEMES: Mapping[str, Sequence[DType]] = {
     "int16": [DType.INT16],
     "whole": [DType.INT32, DType.INT64, DType.BOOL, DType.INT32],
     "mixed": [DType.FLOAT32, DType.INT8, DType.UINT8, DType.INT16, DType.INT32, DType.BOOL],
+    "odd": [
+        *(DType.FLOAT16, DType.FLOAT64, DType.UINT16, DType.UINT32, DType.UINT64),
+        *(DType.COMPLEX64, DType.INT64, DType.BOOL),
+    ],
 }
 SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65)
 

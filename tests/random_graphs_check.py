@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -38,26 +38,37 @@ from random_graphs import (  # noqa: E402
     needed,
 )
 
-from litedelegate import Delegate, Interpreter  # noqa: E402
+from litedelegate import Delegate, Interpreter, Kernel, Partition  # noqa: E402
 from litedelegate.delegates.gpu.delegate import GpuDelegate  # noqa: E402
 from litedelegate.kernels.types import Array, DType  # noqa: E402
 
 BACKENDS = (*NAMES, "opencl-intel-as-gpu", "cuda-standin")
 # a reason for which a node may stay on the CPU is its own, and no accident
+Way = Literal["plain", "resized", "split", "unfused"]
+# as it is; with another row of inputs, too; with nodes that are left to numpy; node by node
+WAYS: tuple[Way, ...] = get_args(Way)
 ACCIDENTS = ("POLICY", "BUILD_FAILED", "DEVICE", "UNAVAILABLE")
 
 
+class Unfused(GpuDelegate):
+    """Each node as kernels of its own."""
+
+    def build(self, partition: Partition) -> Kernel:
+        return self.build_unfused(partition)
+
+
 @cache
-def delegate(backend: str) -> Delegate:
+def delegate(backend: str, fuse: bool = True) -> Delegate:
     """One that takes all it can, whether it pays or not."""
+    kind = GpuDelegate if fuse else Unfused
     if backend.startswith("cuda"):
-        return GpuDelegate("cuda", cuda_device(backend))
+        return kind("cuda", cuda_device(backend))
     name, shaped, _ = backend.partition("-as-gpu")
     found = device(name)
     if shaped:
         found = copy.copy(found)
         found.capability = replace(found.capability, kind="gpu", dot4=False)
-    return GpuDelegate("opencl", found)
+    return kind("opencl", found)
 
 
 def invoke(interpreter: Interpreter, given: Mapping[str, Array]) -> list[Array]:
@@ -77,8 +88,10 @@ class NumpyFault(Exception):
     """The graph does not run on numpy."""
 
 
-def faults(g: Graph, backend: str, resize: bool = False) -> list[str]:
-    """What is wrong. `resize`: the inputs get another row too, and lose it again."""
+def faults(g: Graph, backend: str, way: Way = "plain") -> list[str]:
+    """What is wrong."""
+    left = range(1, len(g.nodes), 3) if way == "split" else ()
+    accidents = ACCIDENTS[1:] if left else ACCIDENTS  # of those that are left the user said so
     sets = [inputs_of(g, k) for k in range(SETS)]
     wrong = []
     with warnings.catch_warnings(record=True) as said:
@@ -88,14 +101,20 @@ def faults(g: Graph, backend: str, resize: bool = False) -> list[str]:
             want = [invoke(plain, s) for s in sets]
         except Exception as e:
             raise NumpyFault(f"{type(e).__name__}: {e}") from e
-        with plain, Interpreter(model_content=g.model(), delegates=[delegate(backend)]) as ours:
+        for k, results in enumerate(want):
+            drawn = zip(g.outputs, results, (t.values[k][0] for t in g.outputs), strict=True)
+            texts = [text for o in drawn if (text := differs(*o))]
+            wrong += [f"invoke {k}, numpy against its kernels alone: {t}" for t in texts]
+        taker = delegate(backend, way != "unfused")
+        ours = Interpreter(model_content=g.model(), delegates=[taker], exclude=left)
+        with plain, ours:
             for k, (given, right) in enumerate(zip(sets, want, strict=True)):
                 found = zip(g.outputs, invoke(ours, given), right, strict=True)
                 wrong += [f"invoke {k}: {text}" for o in found if (text := differs(*o))]
             for n in ours.delegate_coverage().on_cpu:
-                if not any(r.code not in ACCIDENTS for r in n.refusals):
+                if not any(r.code not in accidents for r in n.refusals):
                     wrong.append(f"node {n.index} ({n.op}) is on the CPU: {n.refusals}")
-            if resize:
+            if way == "resized":
                 wrong += resized(g, plain, ours)
     return wrong + [str(w.message) for w in said if "run({name: value})" not in str(w.message)]
 
@@ -133,20 +152,20 @@ def backend_of(interpreter: Interpreter) -> str:
     return ", ".join(interpreter.delegate_coverage().totals.delegated)
 
 
-def fails(g: Graph, backend: str) -> bool:
+def fails(g: Graph, backend: str, way: Way = "plain") -> bool:
     try:
-        return bool(faults(g, backend))
+        return bool(faults(g, backend, way))
     except NumpyFault:
         return False
     except Exception:
         return True
 
 
-def reduce(g: Graph, backend: str) -> Graph:
+def reduce(g: Graph, backend: str, way: Way = "plain") -> Graph:
     """The same fault in as few nodes as can be found: one output, then nodes off the front."""
     for t in [t for n in g.nodes for t in n.outputs if t.dtype is not DType.RESOURCE]:
         part = g.part(needed(g.nodes, [t]), [t])
-        if fails(part, backend):
+        if fails(part, backend, way):
             g = part
             break
     for node in list(g.nodes):
@@ -154,7 +173,7 @@ def reduce(g: Graph, backend: str) -> Graph:
         if not rest:
             break
         part = g.part(needed(rest, g.outputs), g.outputs)
-        if len(part.nodes) < len(g.nodes) and part.nodes and fails(part, backend):
+        if len(part.nodes) < len(g.nodes) and part.nodes and fails(part, backend, way):
             g = part
     return g
 
@@ -167,7 +186,8 @@ def seeds(texts: Sequence[str]) -> Iterator[int]:
 
 def check(seed: int, backend: str) -> dict[str, Any]:
     """One line of the log."""
-    found: dict[str, Any] = {"seed": seed, "backend": backend}
+    way = WAYS[seed % len(WAYS)]
+    found: dict[str, Any] = {"seed": seed, "backend": backend, "way": way}
     try:
         g = generate(seed)
     except Exception as e:  # of a numpy kernel
@@ -175,12 +195,12 @@ def check(seed: int, backend: str) -> dict[str, Any]:
     found["nodes"] = len(g.nodes)
     started = time.perf_counter()
     try:
-        wrong = faults(g, backend, resize=seed % 4 == 0)
+        wrong = faults(g, backend, way)
     except Exception as e:
         wrong = [f"{type(e).__name__}: {e}"]
     found["seconds"] = round(time.perf_counter() - started, 2)
     if wrong:
-        small = reduce(g, backend)
+        small = reduce(g, backend, way)
         found |= {"wrong": wrong[:3], "graph": str(small)}
     return found
 

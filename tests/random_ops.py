@@ -20,6 +20,7 @@ F32, I32, I64, BOOL = DType.FLOAT32, DType.INT32, DType.INT64, DType.BOOL
 BYTES = (DType.INT8, DType.UINT8)
 SMALL = (*BYTES, DType.INT16)
 NUMBERS = (F32, *SMALL, I32, I64)
+ODD = (DType.FLOAT16, DType.FLOAT64, DType.UINT16, DType.UINT32, DType.UINT64)
 ACTIVATIONS = ("NONE", "NONE", "RELU", "RELU6", "RELU_N1_TO_1")
 
 # -- one tensor, element by element
@@ -36,7 +37,7 @@ EXACT_UNARY = frozenset({"ABS", "NEG", "RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_
 
 def unary(g: Graph) -> None:
     op = g.choose(PLAIN_UNARY)
-    x = g.pick(lambda t: t.dtype in (F32, *SMALL) or (t.dtype in (I32, I64) and op != "EXP"))
+    x = g.pick(lambda t: t.dtype not in (BOOL, DType.RESOURCE))
     options = {}
     if op == "GELU":
         options = {"approximate": g.chance(0.5)}
@@ -99,7 +100,7 @@ BINARY = (
 
 
 def binary(g: Graph) -> None:
-    x = g.pick(lambda t: t.dtype in NUMBERS)
+    x = g.pick(lambda t: t.dtype not in (BOOL, DType.RESOURCE))
     other = _partner(g, x)
     pair = (x, other) if g.chance(0.7) else (other, x)
     _binary(g, g.choose(BINARY), *pair)
@@ -148,7 +149,7 @@ def _fits(a: Tensor, b: Tensor) -> bool:
 
 def comparison(g: Graph) -> None:
     ops = ("LESS", "GREATER", "GREATER_EQUAL", "LESS_EQUAL", "EQUAL", "NOT_EQUAL")
-    x = g.pick(lambda t: t.dtype in NUMBERS)
+    x = g.pick(lambda t: t.dtype is not BOOL)
     g.add(g.choose(ops), [x, _partner(g, x)], BOOL)
 
 
@@ -169,7 +170,7 @@ def bits(g: Graph) -> None:
 
 def select(g: Graph) -> None:
     flag = g.pick(lambda t: t.dtype is BOOL)
-    x = g.pick(lambda t: t.dtype in NUMBERS and _fits(t, flag))
+    x = g.pick(lambda t: _fits(t, flag))
     other = g.constant(g.random(x.shape, x.dtype), x.dtype, x.quant)
     if g.chance(0.5):
         other = g.pick(lambda t: t.dtype is x.dtype and t.quant is x.quant and _fits(t, x))
@@ -457,7 +458,8 @@ def quantize(g: Graph) -> None:
 
 def cast(g: Graph) -> None:
     x = g.pick(lambda t: t.quant is None)
-    kind = g.choose([F32, I32, I64, BOOL, DType.INT8, DType.UINT8, DType.INT16])
+    kinds = [F32, F32, I32, I32, I64, BOOL, *SMALL, *ODD]
+    kind = g.choose(kinds)
     g.add("CAST", [x], kind, in_data_type=x.dtype, out_data_type=kind)
 
 
@@ -465,6 +467,105 @@ def fake(g: Graph) -> None:
     x = g.pick(lambda t: t.dtype is F32)
     options = {"min": -g.choose([0.0, 1.0, 2.5]), "max": g.choose([1.0, 3.0]), "num_bits": 8}
     g.add("FAKE_QUANT", [x], F32, **options)
+
+
+# -- computed places
+
+
+def places(g: Graph) -> None:
+    """Rows that are scattered, summed by segment, looked up; numbers as rows of flags."""
+    op = g.choose(["SCATTER_ND", "SEGMENT_SUM", "UNSORTED_SEGMENT_SUM", "UNSORTED_SEGMENT_MAX",
+                   "ONE_HOT", "EMBEDDING_LOOKUP"])  # fmt: skip
+    x = g.pick(lambda t: len(t.shape) > 0 and t.shape[0] > 0 and t.dtype in (F32, I32))
+    rows = x.shape[0]
+    if op == "ONE_HOT":
+        x = g.pick(lambda t: t.dtype is I32)
+        on, off = (g.constant(np.float32(v)) for v in (2.5, -1))
+        depth = g.constant(np.int32(g.whole(1, 9)))
+        axis = g.whole(-1, len(x.shape))
+        g.add(op, [x, depth, on, off], F32, exact=True, axis=axis)
+    elif op == "EMBEDDING_LOOKUP":
+        lookup = g.rng.integers(0, rows, g.whole(1, 9)).astype(np.int32)
+        g.add(op, [g.constant(lookup), x], x.dtype, exact=True)
+    elif op == "SCATTER_ND":
+        size = rows + g.whole(0, 3)
+        at = g.rng.integers(0, size, (rows, 1)).astype(np.int32)
+        shape = np.array([size, *x.shape[1:]], np.int32)
+        g.add(op, [g.constant(at), x, g.constant(shape)], x.dtype)
+    else:
+        ids = np.sort(g.rng.integers(0, 4, rows)).astype(np.int32)
+        sides = [g.constant(ids)]
+        if op != "SEGMENT_SUM":
+            sides = [g.constant(g.rng.permutation(ids)), g.constant(np.int32(5))]
+        g.add(op, [x, *sides], x.dtype, long=True)
+
+
+def hlo(g: Graph) -> None:
+    """StableHLO's ways to move elements."""
+    x = _moved(g, 1)
+    rank = len(x.shape)
+    op = g.choose(["PAD", "SLICE", "TRANSPOSE", "BROADCAST_IN_DIM", "CLAMP", "DYNAMIC_SLICE"])
+    if op == "PAD":
+        value = g.constant(g.random((), x.dtype), x.dtype, x.quant)
+        edges = [[g.whole(-1, 2) if g.chance(0.5) else 0 for _ in x.shape] for _ in (0, 1)]
+        inner = [g.choose([0, 0, 1, 2]) for _ in x.shape]
+        options = {"edge_padding_low": edges[0], "edge_padding_high": edges[1]}
+        _move(g, "STABLEHLO_PAD", [x, value], **options, interior_padding=inner)
+    elif op == "SLICE":
+        starts = [g.whole(0, max(d - 1, 0)) for d in x.shape]
+        limits = [g.whole(min(a + 1, d), d) for a, d in zip(starts, x.shape, strict=True)]
+        steps = [g.whole(1, 2) for _ in x.shape]
+        options = {"start_indices": starts, "limit_indices": limits, "strides": steps}
+        _move(g, "STABLEHLO_SLICE", [x], **options)
+    elif op == "TRANSPOSE":
+        order = [int(i) for i in g.rng.permutation(rank)]
+        _move(g, "STABLEHLO_TRANSPOSE", [x], permutation=order)
+    elif op == "BROADCAST_IN_DIM":
+        more = g.whole(0, 2)
+        dims = sorted(int(i) for i in g.rng.choice(rank + more, rank, replace=False))
+        shape = [g.whole(1, 3) for _ in range(rank + more)]
+        for i, d in zip(dims, x.shape, strict=True):
+            shape[i] = d if d > 1 else shape[i]
+        to = g.constant(np.array(shape, np.int64))
+        _move(g, "STABLEHLO_BROADCAST_IN_DIM", [x, to], broadcast_dimensions=dims)
+    elif op == "CLAMP":
+        low, high = (
+            np.sort(g.random((2,), x.dtype)) if x.dtype is not BOOL else g.random((2,), BOOL)
+        )
+        ends = [g.constant(v, x.dtype, x.quant) for v in (low, high)]
+        g.add("STABLEHLO_CLAMP", [ends[0], x, ends[1]], (x.dtype, x.quant), exact=True)
+    else:
+        sizes = [g.whole(min(1, d), d) for d in x.shape]
+        starts = [g.constant(np.int32(g.whole(-1, d))) for d in x.shape]
+        _move(g, "STABLEHLO_DYNAMIC_SLICE", [x, *starts], slice_sizes=sizes)
+
+
+def other(g: Graph) -> None:
+    op = g.choose(["ADD_N", "MATRIX_DIAG", "BUCKETIZE", "DILATE", "Roll", "ZEROS_LIKE", "BITCAST"])
+    if op == "ADD_N":
+        x = g.pick(lambda t: t.dtype in (F32, I32))
+        same = [g.pick(lambda t: t.shape == x.shape and t.dtype is x.dtype) for _ in range(2)]
+        g.add(op, [x, *same], x.dtype)
+    elif op == "BUCKETIZE":
+        x = g.pick(lambda t: t.dtype in (F32, I32, I64))
+        g.add(op, [x], I32, exact=True, boundaries=[-2.0, 0.25, 1.5])
+    elif op == "DILATE":
+        x = _moved(g, 1)
+        factors = g.constant(np.array([g.whole(1, 3) for _ in x.shape], np.int32))
+        _move(g, op, [x, factors, g.constant(g.random((), x.dtype), x.dtype, x.quant)])
+    elif op == "Roll":
+        x = _moved(g, 1)
+        sides = [
+            g.constant(np.int32(g.whole(-9, 9))),
+            g.constant(np.int32(g.whole(0, len(x.shape) - 1))),
+        ]
+        g.add(op, [x, *sides], (x.dtype, x.quant), exact=True, custom=True)
+    elif op == "BITCAST":
+        x = g.pick(lambda t: t.dtype is I32)
+        g.add(op, [x], g.choose([DType.UINT32, DType.UINT16, DType.INT8]), exact=True)
+    else:
+        x = _moved(g, 1)
+        _move(g, op, [x])
 
 
 def held(g: Graph) -> None:
@@ -482,6 +583,9 @@ _TABLE: Sequence[tuple[Maker, float]] = (
     *[(m, 2.0) for m in (chain, reshape, transpose, split, pad, softmax, cast)],
     *[(m, 3.0) for m in (part, join, reduction, quantize)],
     (held, 0.5),
+    (places, 1.5),
+    (hlo, 2.0),
+    (other, 1.5),
     (unary, 5.0),
     (binary, 6.0),
     *WINDOWS,

@@ -1,4 +1,4 @@
-"""Makers of random graphs: convolutions, products of matrices, pools, resizes, layers with state."""
+"""Makers of random graphs: convolutions, pools, resizing, layers with state."""
 
 from __future__ import annotations
 
@@ -151,6 +151,18 @@ def transposed(g: Graph) -> None:
     g.add("TRANSPOSE_CONV", [where, weights, x, bias], out, long=True, fit=True, **options)
 
 
+def volume(g: Graph) -> None:
+    x = g.pick(lambda t: len(t.shape) == 5 and t.dtype is F32 and min(t.shape) > 0)
+    kernel, units = [g.whole(1, 3) for _ in range(3)], _units(g)
+    shape = (*kernel, x.shape[4], units)
+    fan = kernel[0] * kernel[1] * kernel[2] * x.shape[4]
+    weights = g.constant(g.random(shape, F32) / np.float32(fan**0.5))
+    options = _geometry(g, dilated=False)
+    options["stride_d"] = g.choose([1, 2])
+    inputs = [x, weights, g.constant(g.random((units,), F32))]
+    g.add("CONV_3D", inputs, F32, long=True, **options)
+
+
 def dense(g: Graph) -> None:
     x = g.pick(
         lambda t: (
@@ -270,5 +282,6 @@ WINDOWS: Sequence[tuple[Callable[[Graph], object], float]] = (
     (transposed, 2.0),
     (recurrent, 2.0),
     (local_response, 0.3),
+    (volume, 0.5),
 )
 __all__ = ["WINDOWS", "Skip"]
