@@ -93,8 +93,12 @@ class Lent:
         self._tensors[tensor.index] = tensor
 
     def make(self, outputs: Iterable[LiveTensor]) -> None:
-        """Has outputs made in new buffers, by the first delegate that has any."""
+        """Has outputs made in new buffers, by the first delegate that has any. One that is an input
+        stays where that is.
+        """
         for tensor in outputs:
+            if tensor.index in self._subgraph.input_indices:
+                continue
             for delegate in self._delegation.delegates if self._subgraph.index == 0 else ():
                 if tensor.is_dynamic or tensor.dtype.numpy.hasobject:  # made on the host
                     continue

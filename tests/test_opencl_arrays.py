@@ -273,6 +273,21 @@ def test_the_callers_queue(delegate: OpenCLDelegate, tmp_path: Path) -> None:
         OpenCLDelegate(0, queue=queue)
 
 
+@pytest.mark.parametrize("here", [False, True])
+def test_an_input_that_is_an_output_too(delegate: OpenCLDelegate, here: bool) -> None:
+    b = ModelBuilder()
+    g = b.subgraph("main")
+    x = g.input("x", (2, 3))
+    g.outputs(x, g.op("NEG", [x], ("y", (2, 3), "float32")))
+    interpreter = Interpreter(model_content=b.build(), delegates=[delegate])
+    for turn in range(2):
+        value = np.arange(6, dtype=np.float32).reshape(2, 3) + turn
+        given = arrays.to_device(delegate.queue, value) if here else value
+        got = interpreter.run({"x": given}, on_device=True)
+        np.testing.assert_array_equal(got["x"], value)
+        np.testing.assert_array_equal(got["y"].get(), -value)
+
+
 def test_nobody_takes_the_array(delegate: OpenCLDelegate) -> None:
     x = arrays.zeros(delegate.queue, (2, 3), np.float32)
 
