@@ -37,10 +37,11 @@ def take(delegate: Delegate, value: Any, tensor: LiveTensor) -> Any:
     """The handle for what a user hands in. ValueError where the delegate does not take it."""
     if not delegate.takes_arrays:
         return value
-    handle = delegate.take_array(value, tensor)
+    here = is_device_array(value, [delegate])
+    handle = delegate.take_array(value, tensor) if here else None
     if handle is not None:
         return handle
-    if is_device_array(value):
+    if here:
         raise ValueError(
             f"the array for {tensor.name!r} is on a device that {delegate.name} does not reach"
         )

@@ -164,6 +164,13 @@ def test_arrays_that_do_not_fit(delegate: CUDADelegate, cupy: Any) -> None:
     close(interpreter.run({"x": sample()})["y"], sample())
 
 
+@pytest.mark.parametrize("value", [7, "x", [1.0], np.zeros(3, np.float32), object()])
+def test_what_is_no_array_of_a_device_is_no_handle(delegate: CUDADelegate, value: Any) -> None:
+    interpreter = Interpreter(model_content=residual(), delegates=[delegate])
+    with pytest.raises(ValueError, match="for 'x'; cuda takes arrays on its device"):
+        interpreter.set_buffer_handle(0, value, delegate)
+
+
 def test_nobody_takes_the_array(delegate: CUDADelegate, cupy: Any) -> None:
     x = on_device(cupy, sample())
     words = r"'x' got a .*ndarray on a device, and no delegate .* takes it: copy it to the host"
