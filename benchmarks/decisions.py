@@ -31,7 +31,7 @@ from measure import BLOCK_SECONDS, DRIVERS, SETTLE_SECONDS, opencl, prepare, tim
 from litedelegate import Interpreter
 from litedelegate.delegates.gpu.cache import ProgramCache
 from litedelegate.delegates.gpu.sketch import Sketch
-from litedelegate.delegates.opencl.delegate import open_device
+from litedelegate.delegates.opencl.choose import open_device
 from litedelegate.runtime.cost import PartitionCost
 from litedelegate.runtime.delegate import Unavailable
 

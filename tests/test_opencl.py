@@ -15,8 +15,7 @@ from devices import NAMES, device
 
 from litedelegate import Interpreter, ModelBuilder, Unavailable
 from litedelegate.delegates.gpu.prelude import prelude
-from litedelegate.delegates.opencl import OpenCLDelegate
-from litedelegate.delegates.opencl import delegate as delegate_module
+from litedelegate.delegates.opencl import OpenCLDelegate, choose
 from litedelegate.delegates.opencl.command_buffer import (
     EXTENSION,
     CommandBuffer,
@@ -186,20 +185,20 @@ def test_a_driver_whose_compiler_fails_is_stepped_over(monkeypatch: pytest.Monke
     good = device("opencl-intel").device
     tried: list[Any] = []
 
-    def open_one(candidate: Any, programs: Any) -> OpenCLDevice:
+    def open_one(candidate: Any, programs: Any, why: str = "") -> OpenCLDevice:
         tried.append(candidate)
         if len(tried) == 1:
             raise Unavailable("unknown target CPU")
         return OpenCLDevice(candidate, programs)
 
-    monkeypatch.setattr(delegate_module, "OpenCLDevice", open_one)
-    monkeypatch.setattr(delegate_module, "matching", lambda wanted: [good, good])
-    assert OpenCLDelegate("EPYC").device.device == good
+    monkeypatch.setattr(choose, "OpenCLDevice", open_one)
+    monkeypatch.setattr(choose, "matching", lambda wanted: [good, good])
+    assert OpenCLDelegate("EPYC", costs="none").device.device == good
     assert len(tried) == 2
-    monkeypatch.setattr(delegate_module, "matching", lambda wanted: [good])
+    monkeypatch.setattr(choose, "matching", lambda wanted: [good])
     tried.clear()
     with pytest.raises(Unavailable, match="unknown target CPU"):
-        OpenCLDelegate("EPYC")
+        OpenCLDelegate("EPYC", costs="none")
 
 
 def test_pyopencl_is_imported_when_first_used() -> None:

@@ -91,11 +91,17 @@ def profiles(
     device: Device, programs: ProgramCache, make: Callable[[], Delegate]
 ) -> tuple[CostProfile, CostProfile]:
     """The device's and numpy's. `make` gives a delegate for the device that takes all it can."""
-    own = partial(_measure, device.name, make, device)
     return (
-        _kept(programs, device.identity(), own),
+        device_profile(device, programs, make),
         _kept(programs, _numpy_identity(), partial(_measure, "numpy", None, None)),
     )
+
+
+def device_profile(
+    device: Device, programs: ProgramCache, make: Callable[[], Delegate]
+) -> CostProfile:
+    own = partial(_measure, device.name, make, device)
+    return _kept(programs, device.identity(), own)
 
 
 def _kept(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -10,14 +11,15 @@ import numpy as np
 
 from ...kernels.api import Tensor
 from ...runtime.cost import CostProfile
-from ...runtime.delegate import Kernel, Partition, Unavailable
+from ...runtime.delegate import Kernel, Partition
 from ...runtime.options import device_choice, flag
 from ..gpu.cache import ProgramCache
 from ..gpu.calibrate import checked, choose
 from ..gpu.delegate import GpuDelegate
 from . import buffers
+from .choose import open_device
 from .device import OpenCLDevice
-from .find import library, matching
+from .find import library
 from .kernel import OpenCLKernel
 
 
@@ -25,8 +27,9 @@ class OpenCLDelegate(GpuDelegate):
     """Runs nodes on an OpenCL device.
 
     * `device`: an index or any part of the name of a device or of its driver; without one, that of
-      the environment's LITEDELEGATE_OPENCL_DEVICE, else any. Of those that fit it is the first
-      whose compiler works, GPUs before CPUs.
+      the environment's LITEDELEGATE_OPENCL_DEVICE, else any. Of those that fit and whose compiler
+      works, GPUs come before CPUs, and of several drivers for CPUs the one that was measured to be
+      the quickest: see `choose.ranked`.
     * `cache`: the folder of built programs, and of what was measured.
     * `half`: float32 that stays on the device is stored in 16 bits, and computed with in 32.
     * `costs`: by which partitions are chosen that pay: see `gpu.calibrate.choose`.
@@ -50,7 +53,8 @@ class OpenCLDelegate(GpuDelegate):
         wanted, half = checked(costs), flag("half", half)
         programs = ProgramCache(cache)
         if queue is None:
-            found = open_device(device_choice(device), programs)
+            measure = wanted in (None, "calibrated")
+            found = open_device(device_choice(device), programs, measure)
         elif device is None:
             found = OpenCLDevice(checked_queue(queue).device, programs, queue)
         else:
@@ -67,6 +71,10 @@ class OpenCLDelegate(GpuDelegate):
     def context(self) -> Any:
         """Where buffers are to be made."""
         return self.device.context
+
+    def describe(self) -> Mapping[str, str]:
+        why = {"chosen": self.device.why} if self.device.why else {}
+        return {**super().describe(), **why}
 
     def kernel(self, partition: Partition, fuse: bool) -> Kernel:
         return OpenCLKernel(self.device, partition, fuse, self.half)
@@ -96,17 +104,6 @@ class OpenCLDelegate(GpuDelegate):
         if handle.memory is not None:
             self.device.upload(handle.memory, np.ascontiguousarray(tensor.array))
             self.device.synchronise()
-
-
-def open_device(wanted: str | int | None, programs: ProgramCache) -> OpenCLDevice:
-    """The first device that fits and whose compiler works: a driver may not know its CPU."""
-    faults = []
-    for device in matching(wanted):
-        try:
-            return OpenCLDevice(device, programs)
-        except Unavailable as e:
-            faults.append(str(e))
-    raise Unavailable("\n".join(faults))
 
 
 def checked_queue(queue: Any) -> Any:

@@ -31,10 +31,17 @@ _TRIVIAL = "kernel void k(global int* p) { *p = 1; }"
 class OpenCLDevice(Device):
     """One OpenCL device, with a context and an in-order queue."""
 
-    def __init__(self, device: Any, cache: ProgramCache | None = None, queue: Any = None) -> None:
+    def __init__(
+        self,
+        device: Any,
+        cache: ProgramCache | None = None,
+        queue: Any = None,
+        why: str = "",
+    ) -> None:
         """`device`: a `pyopencl.Device`; `queue`: one of its, by default a new one in a context of
-        its own. Unavailable where its compiler does not work.
+        its own; `why`: this device and no other. Unavailable where its compiler does not work.
         """
+        self.why = why
         self.library = cl = library()
         self.device = device
         self.cache = cache if cache is not None else ProgramCache()
@@ -95,18 +102,7 @@ class OpenCLDevice(Device):
         return known.decode()
 
     def identity(self) -> list[str]:
-        """What a built program depends on beside its text and options."""
-        d = self.device
-        p = d.platform
-        versions = (
-            p.name,
-            p.version,
-            d.name,
-            d.version,
-            d.driver_version,
-            self.library.VERSION_TEXT,
-        )
-        return [*versions, str(d.vendor_id)]
+        return identity(self.device)
 
     # -- memory
 
@@ -222,6 +218,13 @@ class OpenCLDevice(Device):
         finally:
             self._traces.open = None
             made.queue.finish()
+
+
+def identity(device: Any) -> list[str]:
+    """What a program that is built for a `pyopencl.Device` depends on beside text and options."""
+    p = device.platform
+    versions = (p.name, p.version, device.name, device.version, device.driver_version)
+    return [*versions, library().VERSION_TEXT, str(device.vendor_id)]
 
 
 class Recording:
