@@ -109,22 +109,23 @@ def ours(operator: Operator, delegate: Any) -> Way:
     return interpreter.invoke, partial(interpreter.get_tensor, y["index"])
 
 
-def torch(operator: Operator) -> Way:
-    """Channels last; TF32 off, as ours."""
+def torch(operator: Operator, half: bool = False) -> Way:
+    """Channels last; TF32 off, as ours. `half`: all of it in float16."""
     import torch
 
     if not torch.cuda.is_available():
         raise ImportError("torch has no CUDA device")
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     functional = torch.nn.functional
-    x = torch.from_numpy(operator.x).cuda()
+    dtype = torch.float16 if half else torch.float32
+    x = torch.from_numpy(operator.x).cuda().to(dtype)
     if operator.op == "EXP":
         run: Callable[[], Any] = partial(torch.exp, x)
     elif operator.op == "FULLY_CONNECTED":
-        run = partial(functional.linear, x, torch.from_numpy(operator.w).cuda())
+        run = partial(functional.linear, x, torch.from_numpy(operator.w).cuda().to(dtype))
     else:
         x = x.permute(0, 3, 1, 2)  # a view: in memory the channels are last
-        w = torch.from_numpy(_oihw(operator)).cuda().to(memory_format=torch.channels_last)
+        w = torch.from_numpy(_oihw(operator)).cuda().to(dtype).to(memory_format=torch.channels_last)
         groups = w.shape[0] if operator.op == "DEPTHWISE_CONV_2D" else 1
         pad = operator.weights[1] // 2
         convolved = partial(functional.conv2d, x, w, padding=pad, groups=groups)
@@ -135,7 +136,7 @@ def torch(operator: Operator) -> Way:
             run()
         torch.cuda.synchronize()
 
-    return call, lambda: run().cpu().numpy()
+    return call, lambda: run().float().cpu().numpy()
 
 
 def onnxruntime(operator: Operator, provider: str = "CUDAExecutionProvider") -> Way:

@@ -28,16 +28,18 @@ def check(monkeypatch: pytest.MonkeyPatch, models: Path) -> Any:
 
 
 def test_arrays_streams_and_cublas(check: Any) -> None:
-    found = check.arrays()
+    found: dict[str, Any] = {}
+    check.arrays(found)
     assert check.wrong == [], found
 
 
 def test_operators(check: Any) -> None:
-    found = check.operators()
+    found: dict[str, Any] = {}
+    check.operators(found)
     assert check.wrong == [], found
     for name, operator in found.items():
-        for way in ("ours", "ours with cuBLAS"):
-            assert operator["off"][way]["relative"] < 1e-4, name
+        for way, most in (("ours", 1e-4), ("ours with cuBLAS", 1e-4), ("ours, half", 2e-2)):
+            assert operator["off"][way]["relative"] < most, name
 
 
 @pytest.mark.parametrize("name", ["mobilenet_v1_0.25_128_u8", "resnet8_int8", "vww_96_f32"])

@@ -35,7 +35,8 @@ class CUDADelegate(GpuDelegate):
     * `cublas`: products of float32 matrices (FULLY_CONNECTED, BATCH_MATMUL, CONV_2D of one pixel)
       of `cublas_from` operations or more go to cuBLAS, where it is installed; with `tf32` inputs
       are rounded to ten bits there.
-    * `half`: float32 that stays on the device is stored in 16 bits, and computed with in 32.
+    * `half`: float32 that stays on the device is stored in 16 bits, and computed with in 32;
+      products of matrices go to tensor cores, as halves that are added in 32, and not to cuBLAS.
     * `cache`: the folder of built programs, and of what was measured.
     * `costs`: by which partitions are chosen that pay: see `gpu.calibrate.choose`.
 
@@ -65,7 +66,9 @@ class CUDADelegate(GpuDelegate):
         found = CUDADevice(device_choice(device), programs, stream, allocator, graphs)
         plain = partial(GpuDelegate, "cuda", found)
         super().__init__("cuda", found, half, partial(choose, wanted, found, programs, plain))
-        self._cublas = Cublas(found, tf32, whole("cublas_from", cublas_from)) if cublas else None
+        least = whole("cublas_from", cublas_from)
+        # of halves our kernels make products on tensor cores, which float32 cannot reach
+        self._cublas = Cublas(found, tf32, least) if cublas and not half else None
 
     def _lower(self, spec: NodeSpec, registration: Registration) -> Lowered:
         # a replaced builtin is the user's: it means what their code says
