@@ -314,7 +314,7 @@ KERNEL void KERNEL_NAME(PARAMETERS)
         shape, strides = collapse(first.shape, [s for s, _ in (*reads, target)])
         # dimensions of a row: of few elements they are two
         along = 1 if not shape or shape[-1] >= 8 else 2
-        if len(shape) <= along:
+        if len(shape) <= along or not math.prod(shape):
             return None
         inner, outer = math.prod(shape[-along:]), math.prod(shape[:-along])
         names = [f"b{k}" for k in range(len(strides))]
