@@ -189,7 +189,9 @@ def _lower_fake_quant(node: NodeSpec, capability: Capability) -> Lowered:
     scale, bottom, top = _nudged(node)
     nudged = f"(clamp_f32($0, {f32(bottom)}, {f32(top)}) - {f32(bottom)})"
     inverse = f32(float(np.float32(1) / scale))
-    text = f"F_FLOOR({nudged} * {inverse} + 0.5f) * {f32(float(scale))} + {f32(bottom)}"
+    # steps from zero, times the scale: a product and a sum that were joined would not give 0
+    zero = f32(float(round(-bottom / float(scale))))
+    text = f"(F_FLOOR({nudged} * {inverse} + 0.5f) - {zero}) * {f32(float(scale))}"
     return plain(text, "arithmetic")
 
 

@@ -104,6 +104,14 @@ CASES = [
     ),
     Case(
         "FAKE_QUANT",
+        [[0.0, -0.0, 0.001]],
+        {"min": -1.0, "max": 1.0, "num_bits": 8, "narrow_range": False},
+        [[0.0, 0.0, 0.0]],
+        tolerance=0,
+        name="zero is exact",
+    ),
+    Case(
+        "FAKE_QUANT",
         [[1.0]],
         {"min": 1.0, "max": 1.0, "num_bits": 8, "narrow_range": False},
         refused="min below max",
