@@ -15,6 +15,7 @@ from devices import NAMES, device
 
 from litedelegate import Delegate, Interpreter, ModelBuilder
 from litedelegate.delegates.opencl import OpenCLDelegate
+from litedelegate.delegates.opencl.sharing import HostMemory
 from litedelegate.kernels.types import Array
 
 cl = pytest.importorskip("pyopencl")
@@ -141,6 +142,31 @@ def test_inputs_and_outputs_in_buffers(delegate: OpenCLDelegate) -> None:
     np.testing.assert_array_equal(interpreter.get_tensor(1), -content - 9)
     cl.enqueue_copy(delegate.queue, got, y)
     np.testing.assert_array_equal(got, -content - 2)  # nobody's any more
+
+
+@pytest.mark.parametrize("mode", ["direct", "mapped", "none"])
+def test_however_memory_is_shared_with_the_host(delegate: OpenCLDelegate, mode: Any) -> None:
+    d = delegate.device
+    d.host = HostMemory(d.device, d.context, mode)
+    interpreter = Interpreter(model_content=negated(), delegates=[delegate])
+    for turn, (here, there) in enumerate([(False, False), (True, True), (True, False)] * 2):
+        x = np.arange(6, dtype=np.float32).reshape(2, 3) + turn
+        given = arrays.to_device(delegate.queue, x) if here else x
+        got = interpreter.run({"x": given}, on_device=there)["y"]
+        np.testing.assert_array_equal(got.get() if there else got, -x)
+
+
+def test_an_input_and_an_output_in_one_buffer(delegate: OpenCLDelegate) -> None:
+    interpreter = Interpreter(model_content=negated(), delegates=[delegate])
+    interpreter.allocate_tensors()
+    x = arrays.to_device(delegate.queue, np.ones((2, 3), np.float32))
+    interpreter.set_buffer_handle(0, x, delegate)
+    interpreter.set_buffer_handle(1, x, delegate)
+    with pytest.raises(RuntimeError, match="tensors 0 and 1 share a buffer"):
+        interpreter.invoke()
+    interpreter.set_buffer_handle(1, None, delegate)
+    interpreter.invoke()
+    np.testing.assert_array_equal(interpreter.get_tensor(1), -np.ones((2, 3)))
 
 
 def test_what_its_owner_lets_go_stays_until_it_is_taken_back(delegate: OpenCLDelegate) -> None:
