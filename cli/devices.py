@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import click
 from rich.markup import escape
 
 from ..delegates.cuda import find as cuda
+from ..delegates.gpu.cache import ProgramCache
+from ..delegates.opencl import choose
 from ..delegates.opencl import find as opencl
 from ..delegates.opencl.device import OpenCLDevice
 from ..kernels.device import PROFILES
@@ -32,7 +34,9 @@ Exit codes:
 
 @dataclass(frozen=True)
 class Found:
-    """A device; `problem`: why it cannot be used, "" where it can."""
+    """A device; `problem`: why it cannot be used, "" where it can; `note`: of the one that is taken
+    where nothing else is said.
+    """
 
     delegate: str
     number: int
@@ -40,6 +44,7 @@ class Found:
     driver: str
     kind: str
     problem: str
+    note: str = ""
 
 
 @click.command("devices", epilog=EPILOG, short_help="List the devices that are here.")
@@ -67,7 +72,9 @@ def _cuda() -> list[Found]:
 
 def _opencl() -> list[Found]:
     found = []
-    for i, device in enumerate(opencl.devices()):
+    devices = opencl.devices()
+    order, why = choose.ranked(devices, ProgramCache(), measure=False)
+    for i, device in enumerate(devices):
         problem, kind = "", ""
         try:
             kind = OpenCLDevice(device).capability.kind
@@ -76,17 +83,24 @@ def _opencl() -> list[Found]:
         platform = device.platform
         driver = f"{platform.name.strip()}, {device.driver_version.strip()}"
         found.append(Found("opencl", i, device.name.strip(), driver, kind, problem))
+    working = [i for d in order for i, f in enumerate(found) if devices[i] == d and not f.problem]
+    for i in working[:1]:
+        found[i] = replace(found[i], note=f"taken by default{f', {why}' if why else ''}")
     return found
+
+
+def _remark(device: Found) -> str:
+    return f"cannot be used: {device.problem}" if device.problem else device.note
 
 
 def _print(found: Sequence[Found], missing: Mapping[str, str]) -> None:
     out = show.console()
     if found:
         rows = [
-            (d.delegate, d.number, escape(d.name), escape(d.driver), d.kind, escape(d.problem))
+            (d.delegate, d.number, escape(d.name), escape(d.driver), d.kind, escape(_remark(d)))
             for d in found
         ]
-        head = ("delegate", ">number", "device", "driver", "kind", "cannot be used, for")
+        head = ("delegate", ">number", "device", "driver", "kind", "")
         out.print(show.table("Devices", head, rows))
     for name, why in missing.items():
         out.print(f"[yellow]{name}[/]: {escape(why)}")

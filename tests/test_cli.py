@@ -440,6 +440,7 @@ def test_devices_that_are_here_and_what_is_missing(
     ]
     assert [d["problem"] for d in found["devices"]] == ["unknown target CPU", ""]
     assert found["devices"][0]["name"] == known.name.strip()
+    assert [d["note"] for d in found["devices"]] == ["", "taken by default"]
     assert list(found["missing"]) == ["cuda"] and "pip install" in found["missing"]["cuda"]
     tried = iter([True, False])
     got = cli("devices")
