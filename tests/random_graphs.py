@@ -60,6 +60,7 @@ class Tensor:
     loose: bool = False
     variable: bool = False
     long: bool = False  # sums of many terms are behind it
+    rough: bool = False  # halves are
 
     def spec(self) -> TensorSpec:
         return TensorSpec(self.shape, self.dtype, self.quant, self.const, self.name, self.variable)
@@ -200,6 +201,7 @@ class Graph:
         for t in made:
             t.loose = not exact or any(i.loose for i in taken)
             t.long = long or any(i.long for i in taken)
+            t.rough = t.dtype is DType.FLOAT16 or any(i.rough and i.loose for i in taken)
         for attempt in range(6):
             self._compute(node, exact)
             factor = _misfit(made[0]) if fit and attempt < 5 else 1.0
@@ -239,7 +241,8 @@ class Graph:
         sizes = np.abs(y[np.isfinite(y)])
         top = float(sizes.max()) if sizes.size else 0.0
         with np.errstate(all="ignore"):
-            off = self.rng.standard_normal(y.shape) * (4e-7 * np.abs(y) + 1e-7 * top)
+            size = 1e-3 if y.dtype == np.float16 else 4e-7  # joined, halves are not rounded
+            off = self.rng.standard_normal(y.shape) * (size * np.abs(y) + 1e-7 * top)
             made: Array = np.where(np.isfinite(off) & (y != 0), y + off, y).astype(y.dtype)
         return made
 
@@ -375,7 +378,7 @@ def tolerance(tensor: Tensor) -> float:
     if not tensor.dtype.is_float:
         return 1.0 + 2 * off if tensor.quant is not None else 0.0
     top = max((_largest(a) for a, _ in tensor.values), default=0.0)
-    close = HALF if tensor.dtype is DType.FLOAT16 else LONG if tensor.long else CLOSE
+    close = HALF if tensor.rough else LONG if tensor.long else CLOSE
     return max(SPREAD * off, close * top)
 
 
@@ -417,7 +420,7 @@ def _tame(a: Array) -> bool:
 def _stable(t: Tensor, a: Array, b: Array) -> bool:
     off = _apart(a, b)
     if t.dtype.is_float:
-        most = HALF if t.dtype is DType.FLOAT16 else CLOSE
+        most = HALF if t.rough else CLOSE
         return bool((off <= most * _largest(a) + 1e-12).all())
     limit = 3.0 if t.quant is not None else 0.0
     return bool((off <= limit).all())

@@ -90,7 +90,7 @@ class NumpyFault(Exception):
 
 def faults(g: Graph, backend: str, way: Way = "plain") -> list[str]:
     """What is wrong."""
-    left = range(1, len(g.nodes), 3) if way == "split" else ()
+    left = range(1, len(g.nodes), 3) if way == "split" and g.called is None else ()
     accidents = ACCIDENTS[1:] if left else ACCIDENTS  # of those that are left the user said so
     sets = [inputs_of(g, k) for k in range(SETS)]
     wrong = []
