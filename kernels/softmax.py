@@ -23,7 +23,7 @@ from ._quant import (
     rounding_divide_by_pot,
     saturating_rounding_doubling_high_mul,
 )
-from ._register_tiles import lanes_of
+from ._register_tiles import lanes_of, shares
 from ._rows import row_maxima, row_sums
 from ._widen import FLOATS, in_float32
 from .api import Bind, Binding, NodeSpec, OpError, Registration, Run, Shape, op, take
@@ -362,7 +362,11 @@ def _lower(node: NodeSpec, capability: Capability) -> Lowered:
     sign = 0 if y.dtype is DType.UINT8 else 1 << (y.dtype.bits - 1)
     defines.update(BITS=y.dtype.bits, TOP=(1 << y.dtype.bits) - 1, SIGN=sign)
     reads = (0, powers.astype(np.int32), summands.astype(np.int32))
-    return Lowered([Kernel("softmax_fixed", reads, (rows,), defines, uses=("reciprocal",))])
+    # about 10 cycles for a value, and 100 for a row
+    wanted = shares(capability, rows * (10 * depth + 100)) if capability.kind == "cpu" else rows
+    each = defines["EACH"] = max(1, -(-rows // wanted))
+    grid = (-(-rows // each),)
+    return Lowered([Kernel("softmax_fixed", reads, grid, defines, uses=("reciprocal",))])
 
 
 OPS: Mapping[str, Registration] = {
