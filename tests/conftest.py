@@ -61,3 +61,21 @@ def delegate(cupy: Any, tmp_path: Path) -> Iterator[Any]:
 
     yield CUDADelegate(cache=tmp_path)
     assert not cupy.machine.entered and cupy.machine.current == 0  # all is as it was
+
+
+@pytest.fixture(scope="module")
+def keys() -> Any:
+    """Of a signer and a reader of bundles (`bundles.Keys`)."""
+    from bundles import Keys
+
+    return Keys.make()
+
+
+@pytest.fixture(scope="module")
+def packed(keys: Any, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """A bundle with a model that takes a while to send."""
+    from bundles import make, model
+
+    path = tmp_path_factory.mktemp("made") / "b.ldb"
+    make(path, keys, models={"main": model(noise=400_000)})
+    return path.read_bytes()

@@ -39,11 +39,6 @@ from litedelegate.customops.bundle_crypto import PartCipher, unwrap
 from litedelegate.customops.bundle_format import read_envelope
 
 
-@pytest.fixture(scope="module")
-def keys() -> Keys:
-    return Keys.make()
-
-
 @pytest.fixture
 def path(tmp_path: Path, keys: Keys) -> Path:
     path = tmp_path / "small.ldb"

@@ -11,7 +11,7 @@ import bundles
 import numpy as np
 import pytest
 from bundle_server import Server, running
-from bundles import Keys, make, model
+from bundles import Keys
 
 from litedelegate.customops.bundle import (
     Bundle,
@@ -30,18 +30,6 @@ from litedelegate.customops.bundle_fetch import check_url, shown
 def server() -> Iterator[Server]:
     with running(Server()) as server:
         yield server
-
-
-@pytest.fixture(scope="module")
-def keys() -> Keys:
-    return Keys.make()
-
-
-@pytest.fixture(scope="module")
-def packed(keys: Keys, tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    path = tmp_path_factory.mktemp("made") / "b.ldb"
-    make(path, keys, models={"main": model(noise=400_000)})
-    return path.read_bytes()
 
 
 def get(server: Server, path: Path, keys: Keys, **more: Any) -> Path:

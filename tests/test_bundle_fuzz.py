@@ -18,11 +18,6 @@ from litedelegate.customops.bundle_format import MAGIC, PREAMBLE, decode_manifes
 
 
 @pytest.fixture(scope="module")
-def keys() -> Keys:
-    return Keys.make()
-
-
-@pytest.fixture(scope="module")
 def data(keys: Keys, tmp_path_factory: pytest.TempPathFactory) -> bytes:
     path = tmp_path_factory.mktemp("fuzz") / "b.ldb"
     make(path, keys)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from bundle_server import Server, running
-from bundles import Keys, make, model
+from bundles import Keys
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -80,18 +80,6 @@ class Authority:
         made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         made.load_cert_chain(path)
         return made
-
-
-@pytest.fixture(scope="module")
-def keys() -> Keys:
-    return Keys.make()
-
-
-@pytest.fixture(scope="module")
-def packed(keys: Keys, tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    path = tmp_path_factory.mktemp("made") / "b.ldb"
-    make(path, keys, models={"main": model(noise=400_000)})
-    return path.read_bytes()
 
 
 @pytest.fixture

@@ -26,11 +26,6 @@ X = np.array([-8, 0.5, 2, 2.2, 201], np.float32)
 
 
 @pytest.fixture(scope="module")
-def keys() -> Keys:
-    return Keys.make()
-
-
-@pytest.fixture(scope="module")
 def atan(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The Atan example as a shared library."""
     compiler = shutil.which("cc") or shutil.which("gcc")
