@@ -1,31 +1,24 @@
 """Random models of several operators, with the values that their tensors take.
 
-`generate(seed)` draws operators (`random_ops.MAKERS`) until the graph has enough of them. Each node
-is computed by its numpy kernel as soon as it is drawn: twice for each of two sets of inputs, the
+Makers (`random_ops`) draw operators until there are enough (`random_seeds.generate`). Each node is
+computed by its numpy kernel as soon as it is drawn: twice for each of two sets of inputs, the
 second time with floats that are off by what another order of summation makes of them. Nodes that
 blow such errors up are not taken, and what remains of them tells how far a device may be off.
-
-    python tests/random_graphs.py SEED        prints the graph
 """
 
 from __future__ import annotations
 
 import math
-import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-
-if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
-
 from harness import Prepared
+from random_tensors import Skip, Tensor, misfit, stable, tame
 
 from litedelegate import ModelBuilder
-from litedelegate.kernels.api import NodeSpec, OpError, Options, Quantization, TensorSpec
+from litedelegate.kernels.api import NodeSpec, OpError, Options, Quantization
 from litedelegate.kernels.builtins import find_builtin, find_custom
 from litedelegate.kernels.types import Array, DType
 from litedelegate.runtime.builder import GraphBuilder, Quant, TensorRef
@@ -34,41 +27,6 @@ from litedelegate.runtime.schema import options_table
 
 SETS = 2  # of inputs: two invokes
 LARGEST = 6000  # elements of a tensor
-# of a tensor's largest value: DESIGN.md's tolerance, and where the order of a long sum differs
-CLOSE, LONG = 1e-5, 1e-4
-HALF = 2e-3  # what the last digit of a float16 is worth, twice
-# how far the errors of nodes before may show, of what `noise` made of them
-SPREAD = 20.0
-
-
-class Skip(Exception):
-    """What was drawn does not fit: something else is drawn."""
-
-
-@dataclass(eq=False)
-class Tensor:
-    """`values`: for each set of inputs the exact one and the one with errors; `loose`: it depends
-    on floats that were computed, so that a device need not give the same bits.
-    """
-
-    name: str
-    shape: tuple[int, ...]
-    dtype: DType
-    quant: Quantization | None = None
-    const: Array | None = None
-    values: list[tuple[Array, Array]] = field(default_factory=list)
-    loose: bool = False
-    variable: bool = False
-    long: bool = False  # sums of many terms are behind it
-    rough: bool = False  # halves are
-
-    def spec(self) -> TensorSpec:
-        return TensorSpec(self.shape, self.dtype, self.quant, self.const, self.name, self.variable)
-
-    def __str__(self) -> str:
-        quant = "" if self.quant is None else f" {_numbers(self.quant)}"
-        kind = "=" * (self.const is not None) + "~" * self.variable
-        return f"{self.name}{kind} {self.dtype.label}{list(self.shape)}{quant}"
 
 
 @dataclass(eq=False)
@@ -204,7 +162,7 @@ class Graph:
             t.rough = t.dtype is DType.FLOAT16 or any(i.rough and i.loose for i in taken)
         for attempt in range(6):
             self._compute(node, exact)
-            factor = _misfit(made[0]) if fit and attempt < 5 else 1.0
+            factor = misfit(made[0]) if fit and attempt < 5 else 1.0
             if factor == 1.0:
                 break
             q = made[0].quant
@@ -254,9 +212,9 @@ class Graph:
             for a, b in t.values:
                 if a.shape != t.shape:
                     raise Skip
-                if a.dtype.kind == "f" and not self.wild and not _tame(a):
+                if a.dtype.kind == "f" and not self.wild and not tame(a):
                     raise Skip
-                if t.loose and not _stable(t, a, b):
+                if t.loose and not stable(t, a, b):
                     raise Skip
 
     def keep(self, x: Tensor) -> None:
@@ -370,78 +328,6 @@ def run(node: Drawn, x: Sequence[Array | None]) -> tuple[list[Array], list[Array
         raise Skip(str(e)) from e
 
 
-def tolerance(tensor: Tensor) -> float:
-    """How far a device may be off: 0 for equal bits."""
-    if not tensor.loose:
-        return 0.0
-    off = max((float(_apart(a, b).max(initial=0)) for a, b in tensor.values), default=0.0)
-    if not tensor.dtype.is_float:
-        return 1.0 + 2 * off if tensor.quant is not None else 0.0
-    top = max((_largest(a) for a, _ in tensor.values), default=0.0)
-    close = HALF if tensor.rough else LONG if tensor.long else CLOSE
-    return max(SPREAD * off, close * top)
-
-
-def differs(tensor: Tensor, got: Array, want: Array) -> str:
-    """How a device's result is not numpy's; nothing where it is."""
-    if got.shape != want.shape or got.dtype != want.dtype:
-        return f"{got.dtype}{list(got.shape)}, not {want.dtype}{list(want.shape)}"
-    limit = tolerance(tensor)
-    wrong = ~(_apart(got, want) <= limit)
-    if not wrong.any():
-        return ""
-    at = tuple(int(i) for i in np.argwhere(wrong)[0])
-    return (
-        f"{tensor}: {int(wrong.sum())} of {want.size} are off by more than {limit:.3g}; at "
-        f"{list(at)} {got[at]!r}, not {want[at]!r}"
-    )
-
-
-def _apart(a: Array, b: Array) -> Array:
-    """Distances; 0 where both are the same, NaN where one of them is no number."""
-    kind: Any = np.complex128 if a.dtype.kind == "c" else np.float64
-    if a.dtype.itemsize == 8 and a.dtype.kind in "iu":
-        kind = object
-    with np.errstate(all="ignore"):
-        same = (a == b) | ((a != a) & (b != b))
-        off: Array = np.where(same, 0.0, np.abs(a.astype(kind) - b.astype(kind))).astype(float)
-    return off
-
-
-def _largest(a: Array) -> float:
-    finite = np.abs(a[np.isfinite(a)])
-    return float(finite.max()) if finite.size else 0.0
-
-
-def _tame(a: Array) -> bool:
-    return bool(np.isfinite(a).all()) and _largest(a) < 1e4
-
-
-def _stable(t: Tensor, a: Array, b: Array) -> bool:
-    off = _apart(a, b)
-    if t.dtype.is_float:
-        most = HALF if t.rough else CLOSE
-        return bool((off <= most * _largest(a) + 1e-12).all())
-    limit = 3.0 if t.quant is not None else 0.0
-    return bool((off <= limit).all())
-
-
-def _misfit(t: Tensor) -> float:
-    """By what the scale is to be multiplied."""
-    if t.quant is None or not t.values[0][0].size:
-        return 1.0
-    low, high = t.dtype.range()
-    a = t.values[0][0].astype(np.int64)
-    if np.mean((a == low) | (a == high)) > 0.5:
-        return 5.0
-    return 0.2 if np.ptp(a) < (high - low) / 20 and a.size > 1 else 1.0
-
-
-def _numbers(q: Quantization) -> str:
-    first = f"{float(q.scale.flat[0]):.4g}@{int(q.zero_point.flat[0])}"
-    return first if q.scale.size == 1 else f"{first}… along {q.axis}"
-
-
 def _quant(t: Tensor) -> Quant | None:
     return None if t.quant is None else Quant(t.quant.scale, t.quant.zero_point, t.quant.axis)
 
@@ -457,116 +343,3 @@ def _ref(g: GraphBuilder, refs: dict[int, TensorRef], t: Tensor) -> TensorRef:
 
 def _missing(op: str) -> Any:
     raise LookupError(op)
-
-
-# -- drawing
-
-THEMES: Mapping[str, Sequence[DType]] = {
-    "float": [DType.FLOAT32],
-    "int8": [DType.INT8],
-    "uint8": [DType.UINT8],
-    "int16": [DType.INT16],
-    "whole": [DType.INT32, DType.INT64, DType.BOOL, DType.INT32],
-    "mixed": [DType.FLOAT32, DType.INT8, DType.UINT8, DType.INT16, DType.INT32, DType.BOOL],
-    "odd": [
-        *(DType.FLOAT16, DType.FLOAT64, DType.UINT16, DType.UINT32, DType.UINT64),
-        *(DType.COMPLEX64, DType.INT64, DType.BOOL),
-    ],
-}
-SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65)
-
-
-def random_shape(g: Graph) -> tuple[int, ...]:
-    """Half of them images; sizes around the borders of tiles."""
-    if g.chance(0.5):
-        n, c = (
-            g.choose([1, 1, 1, 2, 3]),
-            g.choose([1, 2, 3, 4, 5, 8, 16, 17, 32, 33, g.whole(1, 70)]),
-        )
-        most = max(1, int((LARGEST / 2 / n / c) ** 0.5))
-        return n, g.whole(1, min(most, 20)), g.whole(1, min(most, 20)), c
-    rank = g.choose([0, 1, 1, 2, 2, 2, 3, 3, 3, 4, 5, 6, 7, 8])
-    shape: list[int] = []
-    for _ in range(rank):
-        room = LARGEST // 2 // max(math.prod(shape), 1)
-        fits = [s for s in SIZES if s <= room and (rank < 5 or s < 6)]
-        shape.append(g.choose(fits or [1]))
-    return tuple(shape)
-
-
-def generate(seed: int, name: str = "main", size: int | None = None) -> Graph:
-    """The graph of a seed."""
-    from random_ops import MAKERS, WEIGHTS
-
-    g = Graph(np.random.default_rng([seed, 4]), name)
-    g.wild = g.chance(0.05)
-    theme = g.choose(list(THEMES))
-    g.empty = g.chance(0.05)
-    for _ in range(g.whole(1, 3)):
-        dtype = g.choose(THEMES[theme])
-        shape = random_shape(g)
-        if g.inputs and g.chance(0.4):
-            shape = g.inputs[0].shape
-        if g.empty and shape and g.chance(0.5):
-            cut = g.whole(0, len(shape) - 1)
-            shape = (*shape[:cut], 0, *shape[cut + 1 :])
-        g.input(shape, dtype, g.quant(dtype))
-    wanted = size or g.whole(4, 14)
-    for _ in range(40 * wanted):
-        if len(g.nodes) >= wanted:
-            break
-        maker = g.rng.choice(len(MAKERS), p=WEIGHTS)
-        draw(g, MAKERS[maker])
-    _choose_outputs(g)
-    if g.chance(0.1) and len(g.nodes) > 3 and not any(_has_state(n) for n in g.nodes):
-        start = g.whole(0, len(g.nodes) - 2)
-        g.called = start, g.whole(start + 1, len(g.nodes))
-    return g
-
-
-def _has_state(node: Drawn) -> bool:
-    kept = any(t is not None and t.variable for t in node.inputs)
-    return kept or node.op.endswith(("_HANDLE", "_VARIABLE"))
-
-
-def draw(g: Graph, maker: Callable[[Graph], object]) -> bool:
-    """Lets a maker add nodes; where it gives up halfway, all is as it was."""
-    tensors, nodes = len(g.tensors), len(g.nodes)
-    try:
-        maker(g)
-        return True
-    except Skip:
-        del g.tensors[tensors:], g.nodes[nodes:]
-        return False
-
-
-def _choose_outputs(g: Graph) -> None:
-    """All that nobody reads, and some of the rest; now and then an input or a constant."""
-    read = {id(t) for n in g.nodes for t in n.inputs}
-    made = [t for n in g.nodes for t in n.outputs if t.dtype is not DType.RESOURCE]
-    found = [t for t in made if id(t) not in read or g.chance(0.15)]
-    if g.chance(0.05):
-        found.insert(0, g.choose(g.inputs))
-    constants = [t for n in g.nodes for t in n.inputs if t is not None and t.const is not None]
-    if constants and g.chance(0.03):
-        found.append(g.choose(constants))
-    g.outputs = found or g.inputs[:1]
-
-
-def inputs_of(g: Graph, k: int) -> dict[str, Array]:
-    return {t.name: t.values[k][0] for t in g.inputs}
-
-
-def needed(nodes: Iterable[Drawn], outputs: Iterable[Tensor]) -> list[Drawn]:
-    """The nodes that the outputs depend on."""
-    wanted = {id(t) for t in outputs}
-    kept: list[Drawn] = []
-    for node in reversed(list(nodes)):
-        if any(id(t) in wanted for t in node.outputs):
-            kept.insert(0, node)
-            wanted |= {id(t) for t in node.inputs if t is not None}
-    return kept
-
-
-if __name__ == "__main__":
-    print(generate(int(sys.argv[1])))

@@ -29,14 +29,9 @@ if __name__ == "__main__":
     sys.path.insert(0, str(ROOT / "src"))
 
 from devices import NAMES, cuda_device, device  # noqa: E402
-from random_graphs import (  # noqa: E402
-    SETS,
-    Graph,
-    differs,
-    generate,
-    inputs_of,
-    needed,
-)
+from random_graphs import SETS, Graph  # noqa: E402
+from random_seeds import generate, inputs_of, needed  # noqa: E402
+from random_tensors import differs  # noqa: E402
 
 from litedelegate import Delegate, Interpreter, Kernel, Partition  # noqa: E402
 from litedelegate.delegates.gpu.delegate import GpuDelegate  # noqa: E402

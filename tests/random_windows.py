@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from random_graphs import Graph, Skip, Tensor
+from random_graphs import Graph
+from random_tensors import Tensor
 
 from litedelegate.kernels.api import Quantization
 from litedelegate.kernels.types import Array, DType
@@ -284,4 +285,3 @@ WINDOWS: Sequence[tuple[Callable[[Graph], object], float]] = (
     (local_response, 0.3),
     (volume, 0.5),
 )
-__all__ = ["WINDOWS", "Skip"]

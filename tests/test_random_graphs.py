@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import random_graphs_check
-from random_graphs import Graph, differs, generate, inputs_of
+from random_graphs import Graph
 from random_graphs_check import BACKENDS, WAYS, delegate, faults, invoke, reduce
+from random_seeds import generate, inputs_of
+from random_tensors import differs
 
 from litedelegate import Interpreter, ModelBuilder
 from litedelegate.kernels.types import Array
