@@ -105,11 +105,11 @@ def _bind_gather(b: Binding) -> Run | None:
         return run
     # rows of x, counted over batch and the dimensions between batch and axis
     batches, between = size_of(x.shape[:batch]), size_of(x.shape[batch:axis])
-    wide, refresh = _checked(b, positions.reshape(batches, 1, -1), np.asarray(limit), refuse)
+    each, inner = size_of(positions.shape[batch:]), size_of(x.shape[axis + 1 :])
+    wide, refresh = _checked(b, positions.reshape(batches, 1, each), np.asarray(limit), refuse)
     base = np.arange(batches * between).reshape(batches, between, 1) * limit
-    row = b.scratch((batches, between, wide.shape[2]), np.int64)
-    inner = size_of(x.shape[axis + 1 :])
-    rows = x.reshape(-1, inner)
+    row = b.scratch((batches, between, each), np.int64)
+    rows = x.reshape(batches * between * limit, inner)
     out = y.reshape(*row.shape, inner)
 
     def run_batches() -> None:

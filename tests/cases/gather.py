@@ -43,6 +43,16 @@ CASES = [
     _gather(_X, [2, 0], np.stack([_X[0, 2], _X[1, 0]]), 1, 1),
     _gather(_X, [[2], [0]], np.stack([_X[0, [2]], _X[1, [0]]]), 1, -1),
     *(_gather(x, [1, 0], moved(x, lambda v: v[:, ::-1]), 1) for x in STORED),
+    *(
+        Case(
+            "GATHER",
+            [np.zeros(shape, np.float32), np.zeros((shape[0], 3), np.int32)],
+            {"axis": 1, "batch_dims": 1},
+            [np.zeros((shape[0], 3, shape[2]), np.float32)],
+            name=name,
+        )
+        for name, shape in (("no batches", (0, 4, 2)), ("rows of nothing", (2, 4, 0)))
+    ),
     _refused("GATHER", _PAIRS, [0, 3], "index out of bounds: 3 for dimension 0"),
     _refused("GATHER", _PAIRS, [0, -1], "index out of bounds: -1"),
     _refused("GATHER", _PAIRS, T(np.array([5], np.int32), const=True), "taken: 0 to 2"),
