@@ -36,8 +36,9 @@ _BUGS = {
     "endless": "while (GID0 >= 0) to[GID0] = 1;",
     "unknown": "to[0] = undeclared;",
 }
-# what a CPU with such an instruction computes
-_DOT4 = """
+# what a CPU's instruction computes; and shuffles of vectors lane by lane, for Oclgrind crashes at
+# them where it looks for what is unwritten
+_PLAIN = """
 static inline int16 oclgrind_dot4(int16 c, int16 a, int16 b)
 {
     for (int i = 0; i < 16; i++) {
@@ -48,6 +49,23 @@ static inline int16 oclgrind_dot4(int16 c, int16 a, int16 b)
     return c;
 }
 #define DOT4_U8I8(c, a, b) oclgrind_dot4(c, a, b)
+#define HALVES_OF(W) \\
+    static inline __attribute__((overloadable)) \\
+        float##W oclgrind_every(float##W a, float##W b, int k) \\
+    { \\
+        float##W made; \\
+        for (int i = 0; i < W / 2; i++) { \\
+            made[i] = a[2 * i + k]; \\
+            made[i + W / 2] = b[2 * i + k]; \\
+        } \\
+        return made; \\
+    }
+HALVES_OF(2) HALVES_OF(4) HALVES_OF(8) HALVES_OF(16)
+#undef HALVES_OF
+#undef EVENS
+#undef ODDS
+#define EVENS(type, W, a, b) oclgrind_every(a, b, 0)
+#define ODDS(type, W, a, b) oclgrind_every(a, b, 1)
 """
 
 
@@ -75,7 +93,7 @@ class Guarded(OpenCLDevice):
         (found,) = (d for d in devices() if "Oclgrind" in d.platform.name)
         super().__init__(found, ProgramCache(""))
         self.alignment = 1  # padding would be missed by nobody
-        self.prelude += _DOT4
+        self.prelude += _PLAIN
         self.shape, self.corners = shape, False
         # Oclgrind takes for unwritten what lies where a released buffer lay
         self._kept: list[Part] = []
@@ -183,7 +201,7 @@ def run_kernel(device: Guarded, job: Job) -> int:
             device.upload(buffers[key], array)
     args = [buffers[key] for key in text.args]
     if text.status:
-        status = np.zeros(64, np.int32)
+        status = np.zeros(4096, np.int32)  # for all faults of the model
         args.append(device.view(Block(status.nbytes), 0, status.nbytes))
         device.upload(args[-1], status)
     device.synchronise()

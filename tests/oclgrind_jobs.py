@@ -14,8 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import product
 from pathlib import Path
-from typing import Any, ClassVar
-from unittest import mock
+from typing import Any
 
 import numpy as np
 from harness import infer
@@ -23,18 +22,17 @@ from test_device import KEYS, Claimed, claim
 from test_ops import ALL, registration
 
 from litedelegate import Interpreter
-from litedelegate.delegates.gpu import delegate as gpu_delegate
 from litedelegate.delegates.gpu.delegate import GpuDelegate
+from litedelegate.delegates.gpu.draft import Draft
 from litedelegate.delegates.gpu.dry import DryDevice
-from litedelegate.delegates.gpu.fuse import Fuser, Item
-from litedelegate.delegates.gpu.grids import in_a_row
-from litedelegate.delegates.gpu.halves import halve
-from litedelegate.delegates.gpu.plan import Plan
-from litedelegate.delegates.gpu.render import Bodied, Operand, Text, render
+from litedelegate.delegates.gpu.fuse import Item
+from litedelegate.delegates.gpu.render import Bodied, Operand, Text
+from litedelegate.delegates.gpu.sketch import Sketch
 from litedelegate.kernels.api import NodeSpec, OpError, Unsupported
 from litedelegate.kernels.device import PROFILES, Capability
 from litedelegate.kernels.types import Array
 from litedelegate.runtime.cost import estimate
+from litedelegate.runtime.delegate import Partition
 
 MODELS = Path(__file__).resolve().parent.parent.parent / "shared" / "models"
 
@@ -166,8 +164,8 @@ def item_of(claimed: Claimed) -> Item:
 def texts_of(claimed: Claimed, capability: Capability) -> list[Text]:
     item = item_of(claimed)
     crossing = [i for i, s in enumerate(claimed.spec.inputs) if s is not None and s.const is None]
-    plan = Plan(DryDevice(capability), [item], crossing, item.outputs, half=capability.half)
-    return [text for text, _ in plan._launched]
+    draft = Draft(capability, [item], crossing, item.outputs, half=capability.half)
+    return draft.launches
 
 
 def cut_case(key: str, claimed: Claimed, shape: Sequence[int], capability: Capability) -> Claimed:
@@ -257,54 +255,43 @@ class Alone:
     work: float
 
 
-class _Kept(Plan):
-    """A plan that keeps what it was made of."""
+class _Keeping(GpuDelegate):
+    """Keeps the drafts of its partitions."""
 
-    made: ClassVar[list[tuple[Sequence[Item], Fuser]]] = []
+    def __init__(self, capability: Capability) -> None:
+        super().__init__("opencl", DryDevice(capability), half=capability.half)
+        self.drafts: list[Draft] = []
 
-    def __init__(
-        self,
-        device: Any,
-        items: Sequence[Item],
-        inputs: Sequence[int],
-        outputs: Sequence[int],
-        fuse: bool = True,
-        half: bool = False,
-        *more: Any,
-    ) -> None:
-        super().__init__(device, items, inputs, outputs, fuse, half, *more)
-        fuser = Fuser(items, inputs, outputs, fuse)
-        if half:
-            halve(fuser, set(self._roots.values()))
-        self.made.append((items, fuser))
+    def kernel(self, partition: Partition, fuse: bool) -> Any:
+        self.drafts.append(Sketch(self._capability, partition, fuse).draft)
+        return super().kernel(partition, fuse)
 
 
 @cache
 def of_model(name: str, capability: Capability) -> list[Alone]:
     """All kernels of the model's partitions, in order."""
-    with mock.patch.object(gpu_delegate, "Plan", _Kept):
-        delegate = GpuDelegate("opencl", DryDevice(capability), half=capability.half)
-        with Interpreter(str(MODELS / f"{name}.tflite"), delegates=[delegate]) as interpreter:
-            first = interpreter.get_input_details()[0]
-            for shape in _sizes(tuple(first["shape"])):
-                _Kept.made.clear()
-                interpreter.resize_tensor_input(first["index"], shape)
-                with suppress(RuntimeError, ValueError):  # a reshape to fixed sizes
-                    interpreter.allocate_tensors()
-                    break
+    delegate = _Keeping(capability)
+    with Interpreter(str(MODELS / f"{name}.tflite"), delegates=[delegate]) as interpreter:
+        first = interpreter.get_input_details()[0]
+        for shape in _sizes(tuple(first["shape"])):
+            delegate.drafts.clear()
+            interpreter.resize_tensor_input(first["index"], shape)
+            with suppress(RuntimeError, ValueError):  # a reshape to fixed sizes
+                interpreter.allocate_tensors()
+                break
+        nodes = interpreter.delegate_coverage().nodes
+    assert "BUILD_FAILED" not in {r.code for node in nodes for r in node.refusals}
     found = []
-    for items, fuser in _Kept.made:
-        for fused in fuser.kernels:
+    for draft in delegate.drafts:
+        for fused, text in zip(draft.fuser.kernels, draft.texts, strict=True):
             if not math.prod(fused.output.shape):
                 continue
-            text = render(fused.first, fused.rest, capability, range(len(fused.faults)))
-            text = in_a_row(text, capability)
             operands = {o.key: o for o in (*fused.reads, fused.output)}
-            work = sum(work_of(items[i].spec) for i in set(fused.items))
+            work = sum(work_of(draft.items[i].spec) for i in set(fused.items))
             # what reads its output, reads what others have left there
             raw = isinstance(fused.first, Bodied) and fused.first.step.raw
             written = None if raw else fused.output.key
-            found.append(Alone(text, operands, fuser.constants, written, work))
+            found.append(Alone(text, operands, draft.fuser.constants, written, work))
     return found
 
 
