@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from ._lower import lanes_for
+from ._register_tiles import lanes_of, shares
 from .api import NodeSpec
 from .device import Capability, Kernel, Lowered, Map
 from .types import DType
@@ -65,6 +66,13 @@ def lower_reduction(
     row = len(folded) == 1 and folded[0][1] == 1
     split = _split(capability, size // lanes, count) if not ordered else 1
     kind = acc or sum_type(x.dtype)
+    along = _ALONG if cpu and row and count >= _ALONG and not ordered else 1
+    floats = cpu and not ordered and x.dtype is DType.FLOAT32 and kind == "f32"
+    width = lanes_of(capability)
+    if not floats or (along == 1 and lanes % width):
+        width = 1
+    cycles = size * count / width + 20.0 * size / lanes
+    each = 1 if not cpu or split > 1 else max(1, size // lanes // shares(capability, cycles))
     defines = {
         "ACC": kind,
         "START": start,
@@ -78,11 +86,14 @@ def lower_reduction(
         "SPLIT": split,
         # neighbouring work-items of a GPU read neighbours
         "INTERLEAVED": int(not cpu and split > 1),
-        "ALONG": _ALONG if cpu and row and count >= _ALONG and not ordered else 1,
+        "ALONG": along,
+        "EACH": each,
+        "VW": width,
     }
     uses = ("fixed",)
     output = len(node.outputs) if split > 1 else 0
-    steps = [Kernel("reduce", (0, 0), (size // lanes, split), defines, uses, output)]
+    grid = (-(-size // lanes // each), split)
+    steps = [Kernel("reduce", (0, 0), grid, defines, uses, output)]
     if split == 1:
         return Lowered(steps)
     rest = {
@@ -95,6 +106,8 @@ def lower_reduction(
         "SPLIT": 1,
         "INTERLEAVED": 0,
         "ALONG": 1,
+        "EACH": 1,
+        "VW": 1,
     }
     steps.append(Kernel("reduce", (len(node.inputs), 0), (size, 1), rest, uses))
     return Lowered(steps, scratch=[((split, size), _SCRATCH[kind])])

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 
 from ._check import COMPLEX
-from ._lower import check, indices, lanes_for
+from ._lower import check, f32, indices, lanes_for, share_for
 from ._reduction_lower import place_of, sum_type
+from ._register_tiles import lanes_of
 from ._rows_lower import rows
 from ._shape import (
     INDEX,
@@ -239,7 +241,8 @@ def _bind_cumsum(b: Binding) -> Run | None:
 
 # -- devices
 
-_ALONG = 16  # values of a row that a CPU compares at a time
+# values of a row that a CPU compares at a time, and those for which it is worth waking a core
+_ALONG, _LONG = 16, 4096
 
 
 def _lower_arg(node: NodeSpec, capability: Capability) -> Lowered:
@@ -264,7 +267,28 @@ def _lower_arg(node: NodeSpec, capability: Capability) -> Lowered:
         "BETTER(a, b)": f"((a) {sign} (b))",
         "LANES_OF_FOUR": int(contiguous and count >= 4 and x.dtype.is_float),
     }
-    return Lowered([Kernel("arg", (0,), grid, defines)])
+    each = share_for(capability, grid[0], 1)
+    defines |= {"EACH": each, "PARTS": 0}
+    grid = (-(-grid[0] // each),)
+    if along == 1 or x.dtype is not DType.FLOAT32 or not rows:
+        return Lowered([Kernel("arg", (0,), grid, defines)])
+    units = 2 * capability.compute_units
+    split = 1 if rows >= units else max(1, min(units // rows, count // _LONG))
+    defines |= {"PARTS": split}
+    share = share_for(capability, rows * split, 1)
+    parts = {
+        **defines,
+        "SPLIT": split,
+        "EACH": share,
+        "VW": lanes_of(capability),
+        "WORST": f32(-math.inf if sign == ">" else math.inf),
+    }
+    first, pairs = len(node.outputs), len(node.inputs)
+    steps = [
+        Kernel("arg_parts", (0,), (-(-rows * split // share),), parts, output=first, raw=True),
+        Kernel("arg", (0, pairs), grid, defines),
+    ]
+    return Lowered(steps, scratch=[((rows, split, 2), DType.INT32)])
 
 
 def _lines(
