@@ -14,7 +14,7 @@ from litedelegate import Interpreter, ModelBuilder
 from litedelegate.kernels.types import Array
 
 # chosen for the operators and types that they hold between them
-SEEDS = (18, 16, 52, 59, 122, 28, 72, 118)
+SEEDS = (66, 59, 9, 171, 88, 112, 71, 44)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -58,7 +58,7 @@ def check_outputs(g: Graph, got: dict[str, Array], want: dict[str, Array]) -> No
 def test_what_differs_is_made_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
     """One operator is taken for faulty: it is what remains."""
     g = generate(SEEDS[0])
-    guilty = next(n for n in g.nodes if n.op == "MUL")
+    guilty = next(n for n in g.nodes[1:] if n.inputs and n.outputs)
     monkeypatch.setattr(random_graphs_check, "fails", lambda part, *_: guilty in part.nodes)
     small = reduce(g, "opencl-intel")
     assert small.nodes == [guilty]
