@@ -303,9 +303,7 @@ class PlanningContext:
 
     def refuse(self, index: int, code: str, text: str) -> None:
         node = self._node(index)
-        self._plan.refuse(
-            Refusal(index, node.op, code, text, self._label, self._subgraph.index)
-        )
+        self._plan.refuse(Refusal(index, node.op, code, text, self._label, self._subgraph.index))
 
     def wants_plain(self, nodes: Sequence[int]) -> bool:
         plain = self._subgraph.graph.delegation.plain
