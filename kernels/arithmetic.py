@@ -12,6 +12,21 @@ from typing import Any
 
 import numpy as np
 
+from ._arithmetic_lower import (
+    DIFFERENCE,
+    FLOOR_REMAINDER,
+    HLO_LARGER,
+    HLO_LESSER,
+    PRODUCT,
+    QUOTIENT,
+    REMAINDER,
+    SUM,
+    lower_add_n,
+    lower_binary,
+    lower_div,
+    lower_floor_div,
+    lower_squared_difference,
+)
 from ._broadcast import broadcast_shape
 from ._check import (
     BYTES,
@@ -36,21 +51,18 @@ from ._division import (
     views,
 )
 from ._elementwise import sequence
-from ._lower import Forms, Lower, activated, check, plain, refuse, same
+from ._lower import Forms, Lower, same
 from ._quant import activation_range, float_activation_range
 from ._quantized_binary import (
     Function,
     bind_quantized,
-    lower_quantized,
     quantized_add,
-    quantized_div,
     quantized_mul,
     quantized_squared_difference,
     quantized_sub,
 )
 from ._widen import FLOATS, in_float32
 from .api import Bind, Binding, NodeSpec, OpError, Registration, Run, Shape, op, take
-from .device import Capability, Fault, Lowered
 from .types import DType
 
 _NUMBERS = (*FLOATS, *WIDE_INTEGERS, *BYTES)
@@ -186,84 +198,6 @@ def _infer_atan2(node: NodeSpec, *dtypes: DType) -> list[Shape]:
     return shapes
 
 
-# -- devices
-
-# what std::max and std::min give: the first where either is NaN
-_HLO_LARGER, _HLO_LESSER = same("$0 < $1 ? $1 : $0"), same("$1 < $0 ? $1 : $0")
-_SUM, _DIFFERENCE, _PRODUCT = (
-    Forms(f"$0 {sign} $1", f"(TYPE)((WRAP)$0 {sign} (WRAP)$1)") for sign in "+-*"
-)
-_FINITE = "clamp_f32($0 / $1, -3.402823466e38f, 3.402823466e38f)"
-_QUOTIENT = Forms("$0 / $1", "divide_TYPE($0, $1)", "$1 == 0 ? 0 : $0 / $1")
-
-
-def _lower(forms: Forms, quantized: Function | None = None, checks_divisor: bool = False) -> Lower:
-    """`checks_divisor`: a divisor of 0 is an error, on integers."""
-
-    def lower(node: NodeSpec, capability: Capability) -> Lowered:
-        check(node, capability)
-        x, y, divisor = node.input(0), node.outputs[0], node.input(1)
-        if quantized is not None and (is_quantized(node) or y.dtype in BYTES):
-            zero = f"$1 == {divisor.zero_point}"
-            text = f"Division by 0: {divisor.name!r} holds its zero point"
-            faults = (Fault(zero, text),) if checks_divisor else ()
-            return lower_quantized(node, capability, quantized(node), *faults)
-        text = activated(forms.of(x), activation_of(node), x)
-        faults = ()
-        if checks_divisor and (node.op.startswith("FLOOR_D") or not x.dtype.is_float):
-            faults = (Fault("$1 == 0", f"Division by 0: {divisor.name!r} holds a zero"),)
-        return plain(text, "arithmetic", reads=2, faults=faults)
-
-    return lower
-
-
-def _lower_div(node: NodeSpec, capability: Capability) -> Lowered:
-    """Floats stay finite, but not with a fused activation."""
-    forms = _QUOTIENT
-    if activation_of(node) == "NONE" and node.input(0).dtype in FLOATS:
-        if node.input(0).dtype is not DType.FLOAT32:
-            refuse("DTYPE", f"{node.input(0).name!r} of {node.input(0).dtype.label}", "float32")
-        forms = Forms(_FINITE)
-    return _lower(forms, quantized_div, True)(node, capability)
-
-
-def _lower_floor_div(node: NodeSpec, capability: Capability) -> Lowered:
-    if node.input(0).dtype in FLOATS and not capability.fp64:
-        refuse("DEVICE", f"floats on {capability.name}", "a device that has float64")
-    return _lower(_FLOOR_QUOTIENT, None, True)(node, capability)
-
-
-_FLOOR_QUOTIENT = Forms(
-    "F_FLOOR((f64)$0 / (f64)$1)", "floor_divide_TYPE($0, $1)", "$1 == 0 ? 0 : $0 / $1"
-)
-_FLOOR_REMAINDER = Forms(
-    "floor_mod_f32($0, $1)", "floor_mod_TYPE($0, $1)", "$1 == 0 ? 0 : $0 % $1", narrow=True
-)
-
-
-_REMAINDER = Forms("F_MOD($0, $1)", "$1 == 0 || $1 == -1 ? 0 : $0 % $1", "$1 == 0 ? 0 : $0 % $1")
-
-
-def _lower_squared_difference(node: NodeSpec, capability: Capability) -> Lowered:
-    if node.input(0).dtype in BYTES:
-        check(node, capability)
-        return lower_quantized(node, capability, quantized_squared_difference(node))
-    x = node.input(0)
-    check(node, capability)
-    forms = Forms("($0 - $1) * ($0 - $1)", "(TYPE)(((WRAP)$0 - (WRAP)$1) * ((WRAP)$0 - (WRAP)$1))")
-    return plain(forms.of(x), reads=2)
-
-
-def _lower_add_n(node: NodeSpec, capability: Capability) -> Lowered:
-    check(node, capability)
-    n, x = len(node.inputs), node.input(0)
-    forms = Forms(
-        " + ".join(f"${i}" for i in range(n)),
-        f"(TYPE)({' + '.join(f'(WRAP)${i}' for i in range(n))})",
-    )
-    return plain(forms.of(x), reads=n)
-
-
 def _row(
     name: str,
     bind: Bind,
@@ -299,7 +233,7 @@ OPS: Mapping[str, Registration] = {
             _ALL,
             (1, 6),
             _infer_symmetric,
-            lower=_lower(_SUM, quantized_add),
+            lower=lower_binary(SUM, quantized_add),
         ),
         _row(
             "SUB",
@@ -307,7 +241,7 @@ OPS: Mapping[str, Registration] = {
             _ALL,
             (1, 5),
             _infer_symmetric,
-            lower=_lower(_DIFFERENCE, quantized_sub),
+            lower=lower_binary(DIFFERENCE, quantized_sub),
         ),
         _row(
             "MUL",
@@ -315,16 +249,16 @@ OPS: Mapping[str, Registration] = {
             _ALL,
             (1, 8),
             _infer_mul,
-            lower=_lower(_PRODUCT, quantized_mul),
+            lower=lower_binary(PRODUCT, quantized_mul),
         ),
-        _row("DIV", bind_div, _ALL, (1, 2), _infer_quantizable, lower=_lower_div),
+        _row("DIV", bind_div, _ALL, (1, 2), _infer_quantizable, lower=lower_div),
         _row(
             "MAXIMUM",
             _bind_maximum,
             _NUMBERS,
             (1, 4),
             inplace=(0,),
-            lower=_lower(same("$0 > $1 ? $0 : $1")),
+            lower=lower_binary(same("$0 > $1 ? $0 : $1")),
         ),
         _row(
             "MINIMUM",
@@ -332,21 +266,21 @@ OPS: Mapping[str, Registration] = {
             _NUMBERS,
             (1, 4),
             inplace=(0,),
-            lower=_lower(same("$0 < $1 ? $0 : $1")),
+            lower=lower_binary(same("$0 < $1 ? $0 : $1")),
         ),
         _row(
             "POW",
             bind_pow,
             (*FLOATS, DType.INT32, DType.INT64),
-            lower=_lower(Forms("F_POW($0, $1)")),
+            lower=lower_binary(Forms("F_POW($0, $1)")),
         ),
-        _row("FLOOR_DIV", bind_floor_div, _NUMBERS, (1, 3), lower=_lower_floor_div),
+        _row("FLOOR_DIV", bind_floor_div, _NUMBERS, (1, 3), lower=lower_floor_div),
         _row(
             "FLOOR_MOD",
             bind_floor_mod,
             _NUMBERS,
             (1, 2),
-            lower=_lower(_FLOOR_REMAINDER, None, True),
+            lower=lower_binary(FLOOR_REMAINDER, None, True),
         ),
         _row(
             "SQUARED_DIFFERENCE",
@@ -354,7 +288,7 @@ OPS: Mapping[str, Registration] = {
             (*FLOATS, *WIDE_INTEGERS, DType.INT8, DType.UINT8),
             (1, 2),
             _infer_squared_difference,
-            lower=_lower_squared_difference,
+            lower=lower_squared_difference,
         ),
         _row(
             "ADD_N",
@@ -362,46 +296,51 @@ OPS: Mapping[str, Registration] = {
             (*FLOATS, *WIDE_INTEGERS),
             infer=_infer_add_n,
             inplace=(0,),
-            lower=_lower_add_n,
+            lower=lower_add_n,
         ),
         _row(
             "ATAN2",
             _ufunc(np.arctan2),
             FLOATS,
             infer=_infer_atan2,
-            lower=_lower(Forms("F_ATAN2($0, $1)")),
+            lower=lower_binary(Forms("F_ATAN2($0, $1)")),
         ),
-        _row("STABLEHLO_ADD", _ufunc(np.add), (*_ALL, DType.BOOL), lower=_lower(_SUM)),
-        _row("STABLEHLO_SUBTRACT", _ufunc(np.subtract), _ALL, lower=_lower(_DIFFERENCE)),
+        _row("STABLEHLO_ADD", _ufunc(np.add), (*_ALL, DType.BOOL), lower=lower_binary(SUM)),
+        _row("STABLEHLO_SUBTRACT", _ufunc(np.subtract), _ALL, lower=lower_binary(DIFFERENCE)),
         _row(
-            "STABLEHLO_MULTIPLY", _ufunc(np.multiply), (*_ALL, DType.BOOL), lower=_lower(_PRODUCT)
+            "STABLEHLO_MULTIPLY",
+            _ufunc(np.multiply),
+            (*_ALL, DType.BOOL),
+            lower=lower_binary(PRODUCT),
         ),
-        _row("STABLEHLO_DIVIDE", bind_div, _ALL, lower=_lower(_QUOTIENT, None, True)),
+        _row("STABLEHLO_DIVIDE", bind_div, _ALL, lower=lower_binary(QUOTIENT, None, True)),
         _row(
             "STABLEHLO_MAXIMUM",
             _bind_maximum,
             (*_NUMBERS, DType.BOOL),
             inplace=(1,),
-            lower=_lower(_HLO_LARGER),
+            lower=lower_binary(HLO_LARGER),
         ),
         _row(
             "STABLEHLO_MINIMUM",
             _bind_minimum,
             (*_NUMBERS, DType.BOOL),
             inplace=(1,),
-            lower=_lower(_HLO_LESSER),
+            lower=lower_binary(HLO_LESSER),
         ),
         _row(
             "STABLEHLO_POWER",
             bind_stablehlo_power,
             (*FLOATS, *WIDE_INTEGERS, *BYTES),
-            lower=_lower(Forms("F_POW($0, $1)", "(TYPE)power_TYPE($0, $1)", "power_WRAP($0, $1)")),
+            lower=lower_binary(
+                Forms("F_POW($0, $1)", "(TYPE)power_TYPE($0, $1)", "power_WRAP($0, $1)")
+            ),
         ),
         _row(
             "STABLEHLO_REMAINDER",
             bind_remainder,
             _NUMBERS,
-            lower=_lower(_REMAINDER, None, True),
+            lower=lower_binary(REMAINDER, None, True),
         ),
     )
 }
