@@ -10,8 +10,9 @@ import pytest
 from devices import NAMES, device
 
 from litedelegate import Interpreter, ModelBuilder
-from litedelegate.delegates.gpu.merge import _BODIES, _MOST, merged
-from litedelegate.delegates.gpu.render import Text, program
+from litedelegate.delegates.gpu.memory import ARENA, CONSTANTS
+from litedelegate.delegates.gpu.merge import merged, table
+from litedelegate.delegates.gpu.render import Step, Text, program
 from litedelegate.delegates.opencl import OpenCLDelegate
 from litedelegate.kernels.device import PROFILES
 
@@ -66,7 +67,8 @@ def test_small_kernels_are_one_launch(delegate: OpenCLDelegate, size: int, joine
 def text(number: int, grid: tuple[int, ...] = (1,), **more: Any) -> Text:
     if "call" in more:
         return Text("", (number,), (), None, (), False, False, more["call"])
-    source = f"KERNEL void KERNEL_NAME(GLOBAL f32* RESTRICT ptr_0) {{ *ptr_0 += {number}; }}\n"
+    change = f"{more.pop('call_of', '')}({number})"
+    source = f"KERNEL void KERNEL_NAME(GLOBAL f32* RESTRICT ptr_0) {{ *ptr_0 += {change}; }}\n"
     return Text(source, (number,), grid, None, (), False, more.pop("brought", False), **more)
 
 
@@ -76,24 +78,44 @@ def test_what_is_joined() -> None:
     order = [*small, wide, *small[:2], foreign, small[0], library, small[1]]
     assert [n for _, n in merged(order, CPU)] == [3, 1, 2, 1, 1, 1, 1]
     assert [n for _, n in merged(order, GPU)] == [1] * len(order)
-    assert [n for _, n in merged([text(0)] * (_MOST + 5), CPU)] == [_MOST, 5]
-    many = merged([text(i) for i in range(200)], CPU)
+    assert [n for _, n in merged(order, CPU, light={3})] == [6, 1, 1, 1, 1]
+    assert [n for _, n in merged([text(0)] * 3000, CPU)] == [3000]
+
+
+def test_arguments_have_a_bound() -> None:
+    """Tensors in the memory of the plan are one argument, others are each their own."""
+    texts = [text(i) for i in range(200)]
+    ((one, count),) = merged(texts, CPU, constants={7, 9})
+    assert (count, set(one.args)) == (200, {ARENA, CONSTANTS})
+    many = merged(texts, CPU, apart=set(range(200)))
     assert sum(n for _, n in many) == 200
     assert max(len(t.args) for t, _ in many) <= 64
 
 
 def test_compiling_has_a_bound() -> None:
-    """What is joined again and again counts once."""
-    rows = [text(i) for i in range(2000)]
-    counts = [n for _, n in merged(rows, CPU)]
-    assert sum(counts) == 2000
-    assert sum(n for n in counts if n > 1) <= _BODIES
-    again = [text(i % _MOST) for i in range(2000)]
-    assert [n for _, n in merged(again, CPU)][:60] == [_MOST] * 60
+    """Of a row of unlike kernels, each launch has a few."""
+    names = [f"F_{chr(65 + i // 26)}{chr(65 + i % 26)}" for i in range(100)]
+    texts = [text(0, call_of=name) for name in names]
+    many = merged(texts, CPU)
+    assert [n for _, n in many] == [40, 40, 20]
+    assert len({t.name for t, _ in many}) == 3
+    again = merged([*texts[:30], text(1, (9,)), *texts[:30]], CPU)
+    assert [n for _, n in again] == [30, 1, 30]
+    assert again[0][0].name == again[2][0].name
 
 
 def test_functions_are_written_once() -> None:
+    """Kernels that differ in a number are one function, launches of the same ones one kernel."""
     (one, _), (two, _) = merged([text(1), text(2), text(3, (2,)), text(2), text(1)], CPU)[::2]
     source = program([one, two])
-    assert source.count("DEVICE void f") == 2
-    assert source.count("KERNEL void") == 2
+    assert source.count("DEVICE void f") == 1
+    assert source.count("KERNEL void") == 1
+    assert [s.numbers for s in one.steps] == [(1,), (2,)]
+    assert [s.numbers for s in two.steps] == [(2,), (1,)]
+
+
+def test_tables() -> None:
+    steps = [Step(1, 3, (5, 6), (-7,)), Step(0, 1, (8,), ())]
+    places = {5: (ARENA, 128), 6: (CONSTANTS, 0), 8: (ARENA, 64)}
+    words = table(steps, (ARENA, CONSTANTS, 8), places)
+    assert words.tolist() == [1, 3, 0, 2, 1, 0, -7, 0, 1, 2, 0, -1]

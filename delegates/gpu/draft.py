@@ -6,11 +6,15 @@ import math
 from collections.abc import Sequence
 
 from ...kernels.device import Capability
+from ...runtime.cost import estimate
 from .fuse import Fused, Fuser, Item
 from .grids import in_a_row
 from .halves import halve
-from .merge import merged
+from .merge import UNIT, merged
 from .render import Text, render
+
+# of a kernel that one core does while others would be told of it: a few microseconds
+_OPERATIONS, _BYTES = 100_000, 1 << 16
 
 
 class Draft:
@@ -24,8 +28,10 @@ class Draft:
         outputs: Sequence[int],
         fuse: bool = True,
         half: bool = False,
+        alignment: int = UNIT,
     ) -> None:
-        """`half`: what stays on the device in float32 is stored in 16 bits."""
+        """`half`: what stays on the device in float32 is stored in 16 bits. `alignment`: of
+        tensors in the plan's memory, in bytes."""
         self.items = items
         self.fuse = fuse
         self.fuser = fuser = Fuser(items, inputs, outputs, fuse)
@@ -46,7 +52,13 @@ class Draft:
         # what has no element needs no launch
         live = [i for i, f in enumerate(fuser.kernels) if math.prod(f.output.shape)]
         todo = [self.texts[i] for i in live]
-        launches = merged(todo, capability) if fuse else [(t, 1) for t in todo]
+        launches = [(t, 1) for t in todo]
+        if fuse:
+            light = {at for at, i in enumerate(live) if _light(fuser.kernels[i], items)}
+            apart = set(self.roots.values())
+            if alignment % UNIT:  # no offsets that a table could hold
+                apart |= {key for text in todo for key in text.args}
+            launches = merged(todo, capability, apart, fuser.constants, light)
         self.launches = [text for text, _ in launches]
         self.launch_kernels: list[list[Fused]] = []  # of each launch
         self.launch_names: list[str] = []
@@ -56,6 +68,13 @@ class Draft:
             self.launch_kernels.append([fuser.kernels[i] for i in these])
             self.launch_names.append(_name([self.kernels[i] for i in these]))
             at += count
+
+
+def _light(kernel: Fused, items: Sequence[Item]) -> bool:
+    """Whether one core does it in no more time than a launch takes."""
+    costs = [estimate(items[i].spec) for i in dict.fromkeys(kernel.items)]
+    operations, nbytes = sum(c.operations for c in costs), sum(c.bytes for c in costs)
+    return operations <= _OPERATIONS and nbytes <= _BYTES
 
 
 def _name(kernels: Sequence[str]) -> str:

@@ -15,12 +15,18 @@ from ...runtime.memory import Block, plan
 from .device import Device
 from .fuse import Fuser, Item
 
+# buffers that are no tensors: the whole arena, and all constants
+ARENA, CONSTANTS = -2, -3
+_Parts = Mapping[int, tuple[int, int]]
+
 
 @dataclass(frozen=True)
 class Memory:
-    """`buffers`: parts of the arena and of the block of constants, by tensor."""
+    """`buffers`: parts of the arena and of the block of constants, by tensor, and these two.
+    `places`: in which of the two a tensor is, and at which byte."""
 
     buffers: Mapping[int, Any]
+    places: Mapping[int, tuple[int, int]]
     arena_bytes: int
     constant_bytes: int
 
@@ -30,18 +36,28 @@ def allocate(
 ) -> Memory:
     """Tensors that are never needed at once share memory; those that cross are always there."""
     unit = device.alignment
-    tensors, arena_bytes = _arena(device, _specs(items, fuser), fuser, crossing, unit)
-    constants, constant_bytes = _upload(device, fuser.constants, unit)
-    return Memory({**tensors, **constants}, arena_bytes, constant_bytes)
+    blocks, arena_bytes = _arena(_specs(items, fuser), fuser, crossing, unit)
+    constants, constant_bytes = _packed(fuser.constants, unit)
+    buffers: dict[int, Any] = {}
+    if blocks:
+        buffers[ARENA] = device.allocate(arena_bytes)
+    if constants:
+        buffers[CONSTANTS] = _uploaded(device, fuser.constants, constants, constant_bytes)
+    places: dict[int, tuple[int, int]] = {}
+    for base, parts in ((ARENA, blocks), (CONSTANTS, constants)):
+        for key, (offset, nbytes) in parts.items():
+            buffers[key] = device.view(buffers[base], offset, nbytes)
+            places[key] = base, offset
+    return Memory(buffers, places, arena_bytes, constant_bytes)
 
 
 def _arena(
-    device: Device,
     specs: Mapping[int, tuple[int, DType]],
     fuser: Fuser,
     crossing: Collection[int],
     unit: int,
-) -> tuple[dict[int, Any], int]:
+) -> tuple[_Parts, int]:
+    """Of each tensor offset and bytes, and how much that is."""
     first: dict[int, int] = {}
     last: dict[int, int] = {}
     for root in crossing:
@@ -61,31 +77,28 @@ def _arena(
     if not blocks:
         return {}, 0
     top = plan(list(blocks.values()))
-    arena = device.allocate(top)
-    return {k: device.view(arena, b.offset, b.size) for k, b in blocks.items()}, top
+    return {k: (b.offset, b.size) for k, b in blocks.items()}, top
 
 
-def _upload(
-    device: Device, constants: Mapping[int, Array], unit: int
-) -> tuple[dict[int, Any], int]:
-    """All constants in one buffer, copied once."""
-    offsets, top = {}, 0
+def _packed(constants: Mapping[int, Array], unit: int) -> tuple[_Parts, int]:
+    parts, top = {}, 0
     for key, array in constants.items():
-        offsets[key] = top
+        parts[key] = top, max(array.nbytes, 1)
         top += -(-max(array.nbytes, 1) // unit) * unit
-    if not top:
-        return {}, 0
+    return parts, top
+
+
+def _uploaded(device: Device, constants: Mapping[int, Array], parts: _Parts, top: int) -> Any:
+    """All constants in one buffer, copied once."""
     packed = np.zeros(top, np.uint8)
     for key, array in constants.items():
         raw = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        packed[offsets[key] : offsets[key] + raw.size] = raw
+        offset, _ = parts[key]
+        packed[offset : offset + raw.size] = raw
     buffer = device.allocate(top)
     device.upload(buffer, packed)
     device.synchronise()
-    return {
-        key: device.view(buffer, offsets[key], max(array.nbytes, 1))
-        for key, array in constants.items()
-    }, top
+    return buffer
 
 
 def _specs(items: Sequence[Item], fuser: Fuser) -> dict[int, tuple[int, DType]]:

@@ -18,6 +18,7 @@ from .device import Device, Launch
 from .draft import Draft
 from .fuse import Item
 from .memory import allocate
+from .merge import table
 from .render import Text
 
 _MOST_RECORDINGS = 8
@@ -56,10 +57,17 @@ class Plan:
         """
         self._device = device
         self._nodes = [item.spec for item in items]
-        made = draft or Draft(device.capability, items, inputs, outputs, fuse, half)
+        made = draft or Draft(
+            device.capability, items, inputs, outputs, fuse, half, device.alignment
+        )
         self._roots, self._faults = made.roots, made.faults
         memory = allocate(device, items, made.fuser, set(self._roots.values()))
         self._buffers = memory.buffers
+        self._tables = {
+            text.steps: self._place_table(table(text.steps, text.args, memory.places))
+            for text in made.launches
+            if text.steps
+        }
         self.arena_bytes, self.constant_bytes = memory.arena_bytes, memory.constant_bytes
         self._raised = np.zeros(max(len(self._faults), 1), np.int32)
         self.kernels, self.launch_names = made.kernels, made.launch_names
@@ -83,6 +91,12 @@ class Plan:
             self._status = self._place_status()
         self._recorded: OrderedDict[Hashable, Run] = OrderedDict()
         self._replay: Run | None = None
+
+    def _place_table(self, words: Array) -> Any:
+        buffer = self._device.allocate(words.nbytes)
+        self._device.upload(buffer, words)
+        self._device.synchronise()
+        return buffer
 
     def _place_status(self) -> Any:
         wrapped = self._device.wrap(self._raised)
@@ -117,7 +131,8 @@ class Plan:
         return found
 
     def _launch(self, text: Text, kernel: Any, buffers: Mapping[int, Any]) -> Launch:
-        args = [buffers[key] for key in text.args]
+        args = [self._tables[text.steps]] if text.steps else []
+        args += [buffers[key] for key in text.args]
         if text.status:
             args.append(self._status)
         return Launch(kernel, tuple(args), text.grid, text.group)

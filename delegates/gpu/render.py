@@ -74,9 +74,23 @@ class Bodied:
     output: Operand
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A call of function number `function` of a kernel, for each point of a grid: on tensors, with
+    numbers of 32 bits."""
+
+    function: int
+    grid: int
+    args: tuple[int, ...]
+    numbers: tuple[int, ...]
+
+
 @dataclass(slots=True)
 class Text:
-    """A kernel: its text with NAME for its name, and which tensors its arguments are."""
+    """A kernel: its text with NAME for its name, and which tensors its arguments are.
+
+    One with `steps` is given a table of these first (`merge.table`).
+    """
 
     source: str
     args: tuple[int, ...]
@@ -87,6 +101,7 @@ class Text:
     brought: bool  # whether an op brought text of its own along
     call: Any = None  # a library's, without text
     functions: tuple[tuple[str, str], ...] = ()  # that it calls, by name
+    steps: tuple[Step, ...] = ()
     name: str = field(init=False)
 
     def __post_init__(self) -> None:

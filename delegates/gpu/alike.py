@@ -1,0 +1,161 @@
+"""Kernels that are alike but for numbers: one function, to which they are arguments.
+
+Shapes, strides and constants stand in the text of a kernel, where compilers make the most of them.
+Where many kernels differ in nothing else, compiling each is most of what a model's start takes.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+# what compilers need as it is, and numbers that may come from outside, by C type
+_NUMBER = re.compile(
+    r"(?P<kept>\b(?:VEC|VSPLAT|VCONVERT)\(\w+, \d+|\bV(?:LOAD|STORE)\(\d+)"
+    r"|(?P<real>\b0x[0-9a-f.]+p[+-]?\d+f?\b|\b\d+\.\d*(?:e[+-]?\d+)?f?)"
+    r"|(?P<u32>\b(?:0x[0-9A-Fa-f]+|\d+)u\b)"
+    r"|(?P<i32>(?<![\w.])\d+(?![\w.]))"
+)
+_HEAD = re.compile(r"(KERNEL void KERNEL_NAME\([^)]*)\)")
+# of a body's macros, those that the delegate writes, and those that are a number
+_WRITTEN = re.compile(r"#define (?:STORE|STORE_VECTOR|FAULT\d+|LOAD\d+)\b")
+_PLAIN = re.compile(r"#define (\w+) -?\d+$")
+_WORD = re.compile(r"[A-Za-z_]\w*")
+# where a name must stand for a number that the compiler knows: conditions of the preprocessor,
+# sizes of arrays and of vectors, names put together
+_FIXED = (
+    re.compile(r"^\s*#\s*(?:if|elif|pragma)(.*)$", re.M),
+    re.compile(r"[\w)]\s+\w+\[([^;{]*)"),
+    re.compile(r"\b(?:VEC|VSPLAT|VCONVERT)\((\w+, \w+)"),
+    re.compile(r"\b(?:VLOAD|VSTORE|STORE_VECTOR)\((\w+)"),
+    re.compile(r"(\w+\s*##\s*\w+)"),
+    re.compile(r"\bcase (\w+)"),
+)
+_MOST = 1 << 31
+
+
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """The text of a kernel whose last parameters are numbers of these C types, and
+    their bits for one that is made of it."""
+
+    source: str
+    types: tuple[str, ...]
+    numbers: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Split:
+    """A text without its numbers, and these: C type and text."""
+
+    parts: tuple[str, ...]
+    numbers: tuple[tuple[str, str], ...]
+
+    @property
+    def key(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        return self.parts, tuple(kind for kind, _ in self.numbers)
+
+
+def alike(sources: Sequence[str]) -> list[Alike]:
+    """For each text what it is made of; those that differ in numbers alone share a source."""
+    split = {source: _split(source) for source in dict.fromkeys(sources)}
+    groups: dict[object, list[_Split]] = {}
+    for one in split.values():
+        groups.setdefault(one.key, []).append(one)
+    shared = {key: _shared(group) for key, group in groups.items()}
+    found = []
+    for source in sources:
+        one = split[source]
+        text, places = shared[one.key]
+        given = [one.numbers[at] for at in places]
+        types = tuple(kind for kind, _ in given)
+        found.append(Alike(text, types, tuple(_bits(*n) for n in given)))
+    return found
+
+
+def _shared(group: Sequence[_Split]) -> tuple[str, list[int]]:
+    """The text with the numbers that differ as parameters, and at which places these stand."""
+    first = group[0]
+    columns = list(zip(*(one.numbers for one in group), strict=True))
+    names: dict[object, str] = {}
+    places: list[int] = []
+    text = [first.parts[0]]
+    for at, column in enumerate(columns):
+        if len(set(column)) == 1:
+            text.append(column[0][1])
+        else:
+            if column not in names:  # the same in each text, like a size that occurs twice
+                names[column] = f"number_{len(names)}"
+                places.append(at)
+            text.append(names[column])
+        text.append(first.parts[at + 1])
+    given = "".join(
+        f", const {first.numbers[at][0]} {name}"
+        for at, name in zip(places, names.values(), strict=True)
+    )
+    return _HEAD.sub(lambda m: f"{m[1]}{given})", "".join(text)), places
+
+
+def _split(source: str) -> _Split:
+    if "#define" not in source:
+        return _joined([(source, True)])
+    fixed = _fixed(source)
+    pieces = []
+    for line in source.splitlines(keepends=True):
+        plain = _PLAIN.match(line.rstrip("\n"))
+        free = plain is not None and plain[1] not in fixed
+        pieces.append((line, free or _WRITTEN.match(line) is not None))
+    return _joined(pieces)
+
+
+def _joined(pieces: Sequence[tuple[str, bool]]) -> _Split:
+    """Of pieces with or without numbers that may come from outside."""
+    parts, numbers = [""], []
+    for piece, free in pieces:
+        at = 0
+        for m in _NUMBER.finditer(piece) if free else ():
+            kind = _kind(m)
+            if kind is None:
+                continue
+            parts[-1] += piece[at : m.start()]
+            parts.append("")
+            numbers.append((kind, m[0]))
+            at = m.end()
+        parts[-1] += piece[at:]
+    return _Split(tuple(parts), tuple(numbers))
+
+
+def _kind(m: re.Match[str]) -> str | None:
+    """C type of a number; None where it stays."""
+    kind = m.lastgroup
+    if kind == "real":
+        return "f32" if m[0].endswith("f") else None
+    if kind == "i32":
+        return kind if int(m[0]) < _MOST else None
+    return kind if kind == "u32" else None
+
+
+def _bits(kind: str, text: str) -> int:
+    """The number as an i32 of the same bits."""
+    if kind == "f32":
+        digits = text.removesuffix("f")
+        value = float.fromhex(digits) if digits.startswith("0x") else float(digits)
+        packed = struct.pack("<f", value)
+    else:
+        packed = struct.pack("<I", int(text.removesuffix("u"), 0))
+    return int(struct.unpack("<i", packed)[0])
+
+
+def _fixed(source: str) -> set[str]:
+    """Names of macros that must stand for numbers that the compiler knows."""
+    found = {w for p in _FIXED for m in p.finditer(source) for w in _WORD.findall(m[1])}
+    values = dict(re.findall(r"^#define (\w+)(?:\([^)]*\))?((?:.*\\\n)*.*)$", source, re.M))
+    todo = list(found)
+    while todo:
+        for word in _WORD.findall(values.get(todo.pop(), "")):
+            if word not in found:
+                found.add(word)
+                todo.append(word)
+    return found
