@@ -3,7 +3,7 @@
     python benchmarks/decisions.py MODELS/                    by each driver that is there
     python benchmarks/decisions.py --driver Intel MODEL …     by one, or by several
 
-Milliseconds of an invoke, medians of rounds in which all take turns. A choice is good where it
+Milliseconds of an invoke, the best of rounds in which all take turns. A choice is good where it
 takes hardly longer than the better of the two that could be had without a cost model: nothing on
 the device, or all of it. What chose everything or nothing is not measured twice. Behind the times
 stand the estimates that the choice was made by.
@@ -20,7 +20,6 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 if __name__ == "__main__":
@@ -125,7 +124,7 @@ def _cost(partition: Any, delegate: Any) -> PartitionCost:
 
 
 def measured(runners: Mapping[str, Any], seconds: float) -> dict[str, float]:
-    """The median of each one's rounds; all in turn."""
+    """The best of each one's rounds; all in turn."""
     blocks, times = {}, {}
     for name, interpreter in runners.items():
         timed(interpreter, 1)
@@ -138,7 +137,7 @@ def measured(runners: Mapping[str, Any], seconds: float) -> dict[str, float]:
             time.sleep(SETTLE_SECONDS)
             times[name].append(timed(interpreter, blocks[name]))
         rounds += 1
-    return {name: median(found) for name, found in times.items()}
+    return {name: min(found[1:]) for name, found in times.items()}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

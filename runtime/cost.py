@@ -49,8 +49,19 @@ def estimate(node: NodeSpec) -> Cost:
 
 
 def rate_key(node: NodeSpec) -> str:
-    """What `CostProfile.by_op` knows the node by: products of bytes run at a rate of their own."""
-    return f"{node.op} int8" if node.op in _PRODUCTS and _of_bytes(node) else node.op
+    """What `CostProfile.by_op` knows the node by: products of bytes, and of floats with integer
+    weights, run at rates of their own.
+    """
+    if node.op not in _PRODUCTS:
+        return node.op
+    if _hybrid(node):
+        return f"{node.op} hybrid"
+    return f"{node.op} int8" if _of_bytes(node) else node.op
+
+
+def _hybrid(node: NodeSpec) -> bool:
+    kinds = [t.dtype.is_float for t in node.inputs[:2] if t is not None]
+    return kinds == [True, False]
 
 
 def _of_bytes(node: NodeSpec) -> bool:
@@ -66,11 +77,10 @@ def _calls(node: NodeSpec) -> int:
     """Small nodes take numpy as long as it is called for them; integers are requantised."""
     calls = _CALLS.get(node.op, 2)
     x = node.inputs[0] if node.inputs else None
-    weights = node.inputs[1] if len(node.inputs) > 1 else None
     if node.op in _ROUNDED and _quantized(node):
-        calls = 2 * calls + 6
-    elif node.op in _PRODUCTS and weights is not None and weights.dtype.is_integer:
-        calls += 16  # rows of floats are quantised
+        calls = 2 * calls + 4
+    elif node.op in _PRODUCTS and _hybrid(node):
+        calls += 10  # rows of floats are quantised
     if _FAMILIES.get(node.op) is _recurrent and x is not None and x.rank == 3:
         calls *= 3 if _quantized(node) else 1
         calls *= x.shape[0 if getattr(node.options, "time_major", False) else 1]
@@ -167,17 +177,18 @@ _ROUNDED = _PRODUCTS | {
 
 # calls of numpy, by what small nodes take; others make about two
 _CALLS = {
-    **dict.fromkeys(("CONV_2D", "CONV_3D", "RESIZE_BILINEAR", "STABLEHLO_COMPOSITE"), 8),
-    **dict.fromkeys(("DEPTHWISE_CONV_2D", "TRANSPOSE_CONV", "CONV_3D_TRANSPOSE"), 12),
-    **dict.fromkeys(("AVERAGE_POOL_2D", "MAX_POOL_2D", "L2_POOL_2D"), 12),
+    **dict.fromkeys(("SLICE", "STRIDED_SLICE", "RESHAPE", "EXPAND_DIMS", "VAR_HANDLE"), 1),
+    **dict.fromkeys(("CONV_2D", "CONV_3D", "LOGISTIC", "MEAN", "SUM"), 6),
+    **dict.fromkeys(("RESIZE_BILINEAR", "STABLEHLO_COMPOSITE", "CALL"), 8),
+    **dict.fromkeys(("DEPTHWISE_CONV_2D", "TRANSPOSE_CONV", "CONV_3D_TRANSPOSE"), 9),
+    **dict.fromkeys(("AVERAGE_POOL_2D", "MAX_POOL_2D", "L2_POOL_2D", "BATCH_MATMUL"), 12),
     **dict.fromkeys(("SOFTMAX", "LOG_SOFTMAX", "L2_NORMALIZATION"), 16),
-    **dict.fromkeys(("BATCH_MATMUL", "CALL"), 8),
     **dict.fromkeys(("HARD_SWISH", "GELU", "ELU"), 20),
     **dict.fromkeys(("QUANTIZE", "FLOOR_DIV", "FLOOR_MOD", "DIV"), 10),
-    **dict.fromkeys(("LOGISTIC", "TANH", "MEAN", "SUM", "READ_VARIABLE", "ASSIGN_VARIABLE"), 6),
     **dict.fromkeys(("FULLY_CONNECTED", "SPLIT", "PRELU", "SQUARED_DIFFERENCE", "DEQUANTIZE"), 4),
     **dict.fromkeys(("MINIMUM", "MAXIMUM", "RELU", "RELU6", "PAD"), 3),
-    **dict.fromkeys(("LSTM", "UNIDIRECTIONAL_SEQUENCE_LSTM", "BIDIRECTIONAL_SEQUENCE_LSTM"), 20),
+    **dict.fromkeys(("READ_VARIABLE", "ASSIGN_VARIABLE"), 3),
+    **dict.fromkeys(("LSTM", "UNIDIRECTIONAL_SEQUENCE_LSTM", "BIDIRECTIONAL_SEQUENCE_LSTM"), 16),
     **dict.fromkeys(("RNN", "UNIDIRECTIONAL_SEQUENCE_RNN", "SVDF"), 6),
     "BIDIRECTIONAL_SEQUENCE_RNN": 12,
 }
@@ -266,27 +277,26 @@ LIKE_EXP = tuple(op for op, family in _FAMILIES.items() if family is _transcende
 
 
 def rates(
-    depthwise: float,
-    exp: float,
-    bytes: float | None = None,
+    depthwise: float, exp: float, hybrid: float, bytes: float | None = None
 ) -> dict[str, float]:
-    """`CostProfile.by_op` of what was measured of one operator of each kind; `bytes`: of products
-    of bytes, where they run at a rate of their own.
+    """`CostProfile.by_op` of what was measured of one operator of each kind. `hybrid`: of products
+    of floats with integer weights; `bytes`: of bytes, where they run at a rate of their own.
     """
     found = {"DEPTHWISE_CONV_2D": depthwise, **dict.fromkeys(POOLS, depthwise / 6)}
     found |= dict.fromkeys(LIKE_EXP, exp)
+    others = sorted(_PRODUCTS - {"DEPTHWISE_CONV_2D"})
+    found |= {f"{op} hybrid": hybrid for op in others}
     if bytes is not None:
-        others = _PRODUCTS - {"DEPTHWISE_CONV_2D"}
-        found |= {f"{op} int8": bytes for op in sorted(others)}
+        found |= {f"{op} int8": bytes for op in others}
     return found
 
 
 # Two cores, by the figures of the kernels: in numpy, matrix products run in BLAS, depthwise
 # convolutions do not. CPUs share the host's memory.
 NUMPY = CostProfile(
-    "numpy", 1.2e11, 1e11, 0.0, per_call=0.3e-6, copied=1e11, by_op=rates(1.3e10, 6e10)
+    "numpy", 1.2e11, 1e11, 0.0, per_call=0.3e-6, copied=1e11, by_op=rates(1.3e10, 6e10, 2e10)
 )
-OPENCL_CPU = CostProfile("opencl-cpu", 2e11, 1e11, 2e-6, 10e-6, by_op=rates(1e11, 6e10, 4e11))
+OPENCL_CPU = CostProfile("opencl-cpu", 2e11, 1e11, 2e-6, 10e-6, by_op=rates(1e11, 6e10, 1e10, 4e11))
 GPU = CostProfile("gpu", 5e12, 4e11, 4e-6, 20e-6, 10e-6, 1e10)
 PROFILES = {p.name: p for p in (NUMPY, OPENCL_CPU, GPU)}
 
