@@ -10,6 +10,7 @@ import re
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 # what compilers need as it is, and numbers that may come from outside, by C type
 _NUMBER = re.compile(
@@ -30,7 +31,7 @@ _FIXED = (
     re.compile(r"[\w)]\s+\w+\[([^;{]*)"),
     re.compile(r"\b(?:VEC|VSPLAT|VCONVERT)\((\w+, \w+)"),
     re.compile(r"\b(?:VLOAD|VSTORE|STORE_VECTOR)\((\w+)"),
-    re.compile(r"(\w+\s*##\s*\w+)"),
+    re.compile(r"\b(\w+\s*##\s*\w+)"),
     re.compile(r"\bcase (\w+)"),
 )
 _MOST = 1 << 31
@@ -101,13 +102,13 @@ def _shared(group: Sequence[_Split]) -> tuple[str, list[int]]:
 def _split(source: str) -> _Split:
     if "#define" not in source:
         return _joined([(source, True)])
-    fixed = _fixed(source)
-    pieces = []
-    for line in source.splitlines(keepends=True):
-        plain = _PLAIN.match(line.rstrip("\n"))
-        free = plain is not None and plain[1] not in fixed
-        pieces.append((line, free or _WRITTEN.match(line) is not None))
-    return _joined(pieces)
+    lines = source.splitlines(keepends=True)
+    plain = [_PLAIN.match(line.rstrip("\n")) for line in lines]
+    written = [_WRITTEN.match(line) is not None for line in lines]
+    rest = zip(lines, plain, written, strict=True)
+    fixed = _fixed("".join(line for line, p, w in rest if not p and not w))
+    free = [w or (p is not None and p[1] not in fixed) for p, w in zip(plain, written, strict=True)]
+    return _joined(list(zip(lines, free, strict=True)))
 
 
 def _joined(pieces: Sequence[tuple[str, bool]]) -> _Split:
@@ -148,7 +149,8 @@ def _bits(kind: str, text: str) -> int:
     return int(struct.unpack("<i", packed)[0])
 
 
-def _fixed(source: str) -> set[str]:
+@lru_cache(256)  # there are fewer bodies than kernels
+def _fixed(source: str) -> frozenset[str]:
     """Names of macros that must stand for numbers that the compiler knows."""
     found = {w for p in _FIXED for m in p.finditer(source) for w in _WORD.findall(m[1])}
     values = dict(re.findall(r"^#define (\w+)(?:\([^)]*\))?((?:.*\\\n)*.*)$", source, re.M))
@@ -158,4 +160,4 @@ def _fixed(source: str) -> set[str]:
             if word not in found:
                 found.add(word)
                 todo.append(word)
-    return found
+    return frozenset(found)

@@ -14,7 +14,7 @@ from .merge import UNIT, merged
 from .render import Text, render
 
 # of a kernel that one core does while others would be told of it: a few microseconds
-_OPERATIONS, _BYTES = 100_000, 1 << 16
+_OPERATIONS, _BYTES = 60_000, 1 << 16
 
 
 class Draft:

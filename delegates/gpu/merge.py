@@ -30,7 +30,7 @@ _HEAD = re.compile(r"KERNEL void KERNEL_NAME\(([^)]*)\)")
 _PARAMETER = re.compile(r"((?:GLOBAL|CONST_ARG) \w+\*)")
 _POSITION = re.compile(r"\bGID0\b")
 _NOWHERE = re.compile(r"\bGID[12]\b")
-_ENDS = re.compile(r"[ \t]*\bIN_GRID\([^)]*\)")
+_ENDS = re.compile(r"IN_GRID\([^)]*\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +96,9 @@ def _small(text: Text, light: bool) -> bool:
 
 
 def _calls(texts: Sequence[Text]) -> list[_Call]:
+    open_ended = {source: _ENDS.sub("", source) for source in {t.source for t in texts}}
     found = []
-    for text, one in zip(texts, alike([_ENDS.sub("", t.source) for t in texts]), strict=True):
+    for text, one in zip(texts, alike([open_ended[t.source] for t in texts]), strict=True):
         # named as a kernel of that text would be
         named = replace(text, source=one.source)
         found.append(_Call(text, f"f{named.name}", one.source, one.types, one.numbers))
