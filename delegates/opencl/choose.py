@@ -52,10 +52,11 @@ def ranked(
     if len(cpus) < 2:
         return [*others, *cpus], ""
     parts = ["driver", FORMAT, *(text for d in cpus for text in identity(d))]
-    order, why = _read(programs.get(parts), len(cpus))
+    choices = ProgramCache(programs.folder or "")  # not counted among the programs
+    order, why = _read(choices.get(parts), len(cpus))
     if not order and measure and not others and programs.folder is not None:
         order, why = _measured(cpus, programs)
-        programs.put(parts, json.dumps([order, why]).encode())
+        choices.put(parts, json.dumps([order, why]).encode())
     if not order:
         order = sorted(range(len(cpus)), key=lambda i: -cpus[i].native_vector_width_float)
     return [*others, *(cpus[i] for i in order)], "" if others else why
