@@ -268,8 +268,8 @@ def _lower(node: NodeSpec, capability: Capability) -> Lowered:
     if _shuffled(node):
         refuse("OPTION", "weights_format SHUFFLED4x16INT8", "DEFAULT")
     units, depth = node.input(1).shape
-    if not depth:
-        refuse("SHAPE", f"weights [{units}, 0]", "a depth of 1 or more")
+    if not depth or not units:
+        refuse("SHAPE", f"weights [{units}, {depth}]", "a depth of 1 or more, and a unit or more")
     if is_wide(node):
         asymmetric = bool(node.options.asymmetric_quantize_inputs)
         return lower_wide(node, capability, POINT, depth, asymmetric, _rounded_once)

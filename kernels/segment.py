@@ -82,7 +82,7 @@ def _bind_unsorted(b: Binding, ufunc: np.ufunc) -> Run | None:
 def _bind_reduction(b: Binding, ufunc: np.ufunc, initial: float | int) -> Run | None:
     x, ids, y = b.xi(0), b.xi(1).reshape(-1), b.y[0]
     inner = size_of(y.shape[1:])
-    rows, out = x.reshape(ids.size, inner), y.reshape(-1, inner)
+    rows, out = x.reshape(ids.size, inner), y.reshape(len(y), inner)
     name = b.input(1).name
 
     def run() -> None:

@@ -27,6 +27,13 @@ CASES = [
         {},
         [np.zeros((0, 2), np.float32)],
     ),
+    Case(
+        "UNSORTED_SEGMENT_SUM",
+        [np.zeros((3, 0), np.float32), [0, 0, 1], 2],
+        {},
+        [np.zeros((2, 0), np.float32)],
+        name="rows of nothing",
+    ),
     *(
         Case("SEGMENT_SUM", [_X, ids], {}, refused=text, outputs=[T(_X)])
         for ids, text in (
