@@ -162,7 +162,7 @@ def activated(text: str, name: str, spec: TensorSpec) -> str:
         refuse("OPTION", f"the activation {name} on {spec.dtype.label}", "NONE there")
     if spec.dtype.is_float:
         return f"clamp_f32({text}, {f32(low)}, {f32(high)})"
-    text = f"(i64)({text})"
+    text = f"(i64)({C_TYPES[spec.dtype]})({text})"  # it wraps first
     if not math.isinf(high):
         text = f"at_most_i64({text}, {int(high)})"
     return f"at_least_i64({text}, {int(low)})"

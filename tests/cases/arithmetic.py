@@ -106,6 +106,13 @@ CASES = [
         [T([15, 109], DType.UINT8, 0.25, 0)],
         name="uint8-scalar",
     ),
+    Case(  # it wraps before the activation
+        "SUB",
+        [np.array([1, 7, 65535], np.uint16), np.array([3, 5, 1], np.uint16)],
+        {"fused_activation_function": "RELU6"},
+        [np.array([6, 2, 6], np.uint16)],
+        name="uint16, RELU6",
+    ),
     Case(
         "SUB",
         [
