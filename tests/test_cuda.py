@@ -25,7 +25,7 @@ from litedelegate.runtime.delegate import BuildError
 
 # explicit vectors, which CPUs alone are given
 FOR_CPUS = {"VEC", "VSPLAT", "VLOAD", "VSTORE", "VCONVERT", "EVENS", "ODDS"}
-FOR_CPUS |= {"DOT4_U8I8", "LOOKUP_16"}
+FOR_CPUS |= {"DOT4_U8I8", "LOOKUP_16", "WORD_AT"}
 
 
 # -- the vocabulary

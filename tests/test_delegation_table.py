@@ -52,10 +52,13 @@ def test_there_are_models(models: Path) -> None:
 @pytest.mark.parametrize("profile", ["pocl-cpu", "sm_90"])
 @pytest.mark.parametrize("name", names(quick=True))
 def test_convolutions_in_one_piece_and_a_reason_for_the_rest(name: str, profile: str) -> None:
-    row = tool().measure(
-        SHARED / "models" / f"{name}.tflite", DryDelegate("opencl", profile), run=False
-    )
+    path, delegate = SHARED / "models" / f"{name}.tflite", DryDelegate("opencl", profile)
+    row = tool().measure(path, delegate, run=False)
     assert not row.unexplained
+    if row.convolutional and not row.partitions:
+        delegate.profile = None  # too small for this device to gain; what it could take counts
+        row = tool().measure(path, delegate, run=False)
+        assert not row.unexplained
     if row.convolutional:
         assert row.share_of_largest >= 0.95, row.reasons
 

@@ -207,7 +207,7 @@ WRONG = {
     12: ("invoke", "cannot become .77. in invoke"),
     13: ("invoke", "strings are written to a tensor of float32"),
     14: ("invoke", "3 bytes are copied to a tensor that has 16 bytes"),
-    15: ("prepare", "a NULL format was given"),
+    16: ("prepare", "a NULL format was given"),
 }
 
 

@@ -280,7 +280,7 @@ static TfLiteStatus WrongPrepare(TfLiteOpaqueContext* context, TfLiteOpaqueNode*
     case 10:
       return TfLiteOpaqueContextResizeTensor(context, TfLiteOpaqueNodeGetOutput(context, node, 0),
                                              NULL);
-    case 15: {
+    case 16: {
       const char* nothing = NULL;
       TfLiteOpaqueContextReportError(context, nothing);
       return kTfLiteError;
