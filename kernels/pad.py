@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ._lower import check, indices, layout, placed
-from ._rows_lower import separable
+from ._lower import check, indices, layout, placed, share_for
+from ._register_tiles import lanes_of
+from ._rows_lower import coordinates, dot, separable, strides_of
 from ._shape import (
     INDEX,
     copies,
@@ -26,13 +27,15 @@ from ._shape import (
     zero_of,
 )
 from .api import Binding, NodeSpec, OpError, Registration, Run, Shape, TensorSpec, op, take
-from .device import Capability, Lowered, Map, Read
+from .device import Capability, Kernel, Lowered, Map, Read
 from .types import Array, DType
 
 Pairs = list[tuple[int, int]]
 
 # below this many bytes one fill of the whole and one copy are faster than the borders one by one
 _SMALL = 1 << 15
+# elements for which it is worth waking another core of a device
+_LEAST = 1024
 
 
 def _pairs(values: Sequence[int]) -> Pairs:
@@ -91,14 +94,47 @@ def _bind_pad(b: Binding) -> Run | None:
 
 
 def _lower_pad(node: NodeSpec, capability: Capability) -> Lowered:
-    """The value everywhere, then the input inside."""
+    """The value everywhere, then the input inside; on CPUs row by row, in one step."""
     check(node, capability)
     x, y = node.input(0), node.outputs[0]
-    inner = _inner(_pairs(indices(node.input(1))), x.shape)
+    pads = _pairs(indices(node.input(1)))
+    inner = _inner(pads, x.shape)
     given = node.optional(2) is not None
+    if capability.kind == "cpu" and x.size and x.size < y.size:
+        return Lowered([_in_rows(node, capability, pads, "LOAD1(0)" if given else str(zero_of(y)))])
     fill = Map("$0", (Read(2),)) if given else Map(str(zero_of(y)), ())
     inside = placed(y.shape, lambda a: view(a, inner), 0)
     return Lowered([inside] if x.size == y.size else [fill, inside])
+
+
+def _in_rows(node: NodeSpec, capability: Capability, pads: Pairs, fill: str) -> Kernel:
+    x, y = node.input(0), node.outputs[0]
+    axis = max(i for i, pair in enumerate(pads) if any(pair))
+    beside = size_of(x.shape[axis + 1 :])
+    count, width = size_of(y.shape[:axis]), y.shape[axis] * beside
+    places, inside = [], []
+    for c, d, (before, after) in zip(coordinates("r", y.shape[:axis]), x.shape, pads, strict=False):
+        places.append(f"({c} - {before})" if before else c)
+        if before or after:
+            inside.append(f"{c} >= {before} && {c} < {before + d}")
+    place = dot(places, strides_of(x.shape)[:axis])
+    each = share_for(capability, count, max(1, _LEAST // width))
+    inner, lanes = x.shape[axis] * beside, 1
+    if x.dtype is DType.FLOAT32 and inner >= 4:
+        lanes = next(n for n in (16, 8, 4) if n <= min(inner, lanes_of(capability)))
+    defines = {
+        "COUNT": count,
+        "EACH": each,
+        "WIDTH": width,
+        "BEFORE": pads[axis][0] * beside,
+        "INNER": inner,
+        "VW": lanes,
+        "VECTOR_ROW": width,
+        "PLACE": f"from = {' && '.join(inside) or '1'} ? {place} : -1;",
+        "FILL": fill,
+    }
+    reads = (0,) if node.optional(2) is None else (0, 2)
+    return Kernel("pad_cpu", reads, (-(-count // each),), defines)
 
 
 def _inner(pads: Pairs, shape: Shape) -> tuple[slice, ...]:

@@ -13,6 +13,7 @@ from . import Case, T
 
 _X = np.arange(1, 7, dtype=np.float32).reshape(2, 3)
 _ROWS = np.arange(16 * 32, dtype=np.float32).reshape(16, 32, 1)
+_DEEP = np.arange(3 * 4 * 21, dtype=np.float32).reshape(3, 4, 21)
 _WIDE = np.arange(2 * 40 * 40 * 3, dtype=np.float32).reshape(2, 40, 40, 3)
 
 
@@ -55,6 +56,13 @@ CASES = [
     Case("PAD", [_X, _pads(0, 1, 1, 0, dtype=np.int8)], {}, [_pad(_X, (0, 1, 1, 0))]),
     Case("PAD", [np.float32(4), T(np.zeros((0, 2), np.int32))], {}, [np.float32(4)]),
     Case("PAD", [_ROWS, _pads(0, 0, 0, 32, 0, 0)], {}, [_pad(_ROWS, (0, 0, 0, 32, 0, 0))]),
+    Case(
+        "PADV2",
+        [_DEEP, _pads(1, 0, 0, 2, 3, 5), np.float32([-2])],
+        {},
+        [_pad(_DEEP, (1, 0, 0, 2, 3, 5), -2)],
+        name="channels, and rows that are all padding",
+    ),
     Case(
         "PAD",
         [_WIDE, _pads(0, 0, 1, 2, 3, 1, 0, 0)],
