@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from ._convolution import scaling
@@ -9,7 +11,7 @@ from ._convolution_parts import Parts, Scale, direct
 from ._matrix_unit import halves_do
 from ._window import Window
 from .api import NodeSpec
-from .device import Capability, Lowered
+from .device import Capability, Kernel, Lowered
 from .types import Array
 
 _DEPTH = 16  # words of a tile
@@ -39,7 +41,74 @@ def convolution(
     parts = Parts(node, capability, window, weights, True, scale)
     if few:
         return _slices(parts, channels, rows)
-    return _tiles(parts, capability, channels, groups, rows)
+    return Lowered([_tiles(parts, capability, channels, groups, rows)])
+
+
+def transposed(
+    node: NodeSpec, capability: Capability, source: int, window: Window, weights: Array
+) -> Lowered | None:
+    """A transposed convolution of input number `source`, of inputs [x, weights, bias] in `node`.
+
+    `window`: of the convolution whose transpose it is, over the output; weights [units, height,
+    width, channels]. All output pixels at the same place between two steps of the window see the
+    same taps: they are a convolution of the input, in steps of one. None where one of these would
+    leave tiles idle.
+    """
+    units, high, wide, channels = weights.shape
+    size, images = node.input(0).shape[1:3], node.input(0).shape[0]
+    integer = not node.input(0).dtype.is_float
+    if integer and np.abs(weights).max(initial=0) > 127:
+        return None
+    if units < _NARROW or channels < _NARROW or not node.outputs[0].size:
+        return None
+    steps = []
+    for down in range(window.stride[0]):
+        for side in range(window.stride[1]):
+            rows, columns = (
+                _seen(window, axis, at, kernel)
+                for axis, (at, kernel) in enumerate(((down, high), (side, wide)))
+            )
+            if not rows.count or not columns.count:
+                continue
+            taps = weights[:, rows.taps][:, :, columns.taps]
+            if not taps.size:  # between kernels: there is the bias alone
+                taps = np.zeros((units, 1, 1, channels), weights.dtype)
+            place = Window(
+                (size[0], size[1]),
+                (taps.shape[1], taps.shape[2]),
+                (1, 1),
+                (1, 1),
+                (rows.before, columns.before),
+                (rows.count, columns.count),
+            )
+            flat = taps.reshape(units, -1, channels)
+            parts = Parts(node, capability, place, flat, True)
+            parts.place = (
+                f"(((m) / {rows.count * columns.count} * {window.size[0]} + (m) / {columns.count} "
+                f"% {rows.count} * {window.stride[0]} + {down}) * {window.size[1]} + (m) "
+                f"% {columns.count} * {window.stride[1]} + {side})"
+            )
+            pixels = images * rows.count * columns.count
+            steps.append(_tiles(parts, capability, channels, 1, pixels, source))
+    return Lowered(steps)
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """Of the outputs `at`, `at` + stride … along an axis: how many there are, which taps they see,
+    the last one first, and how far before the input the first window of these begins."""
+
+    count: int
+    taps: list[int]
+    before: int
+
+
+def _seen(window: Window, axis: int, at: int, kernel: int) -> _Seen:
+    stride, before = window.stride[axis], window.before[axis]
+    taps = list(range((at + before) % stride, kernel, stride))[::-1]
+    # output `at` meets tap k at input (at + before - k) / stride
+    first = (at + before - taps[0]) // stride if taps else 0
+    return _Seen(len(range(at, window.size[axis], stride)), taps, -first)
 
 
 def _packed(weights: Array, groups: int, width: int, rounded: int) -> Array:
@@ -81,7 +150,10 @@ def _words(parts: Parts, channels: int, halves: bool) -> tuple[Array, dict[str, 
     return padded.reshape(units, -1).view(np.int32), macros
 
 
-def _tiles(parts: Parts, capability: Capability, channels: int, groups: int, rows: int) -> Lowered:
+def _tiles(
+    parts: Parts, capability: Capability, channels: int, groups: int, rows: int, source: int = 0
+) -> Kernel:
+    """For so many `rows` of input `source`."""
     halves = not parts.integer and halves_do(capability, parts.weights)
     words, macros = _words(parts, channels, halves)
     units = words.shape[0]
@@ -95,9 +167,9 @@ def _tiles(parts: Parts, capability: Capability, channels: int, groups: int, row
     if unit:
         parts.uses += ("mma_tile",)
         macros["MMA"] = "MMA_F16" if halves else "MMA_I8"
-    return parts.kernel(
+    (kernel,) = parts.kernel(
         "conv_tiles",
-        [0, packed],
+        [source, packed],
         (-(-rows // height) * threads, packed.shape[0]),
         (threads, 1),
         **macros,
@@ -113,7 +185,11 @@ def _tiles(parts: Parts, capability: Capability, channels: int, groups: int, row
         RN=4,
         ROWS=height // 4,
         COLUMNS=width // 4,
-    )
+        M=rows,
+        **{"PLACE(m)": parts.place},
+    ).steps
+    assert isinstance(kernel, Kernel)
+    return kernel
 
 
 def _slices(parts: Parts, channels: int, rows: int) -> Lowered:

@@ -112,6 +112,7 @@ class Parts:
             finish = "(v) + BIAS[n]"
             if activation != "NONE":
                 finish = f"clamp_f32({finish}, {f32(low)}, {f32(high)})"
+        self.place = "(m)"  # the pixel of the output that row m is
         self.weights = weights
         self.finish = finish
         self.zero = x.zero_point if self.integer else 0

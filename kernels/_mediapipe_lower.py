@@ -62,7 +62,6 @@ def lower_matrix(
         scale = [o["scale_x"] / o["output_width"], o["scale_y"] / o["output_height"]]
     subset = np.array(landmarks, np.int32)
     defines: dict[str, object] = {
-        "REAL": real,
         "FIRST_VERSION": int(first),
         "LEFT": o["left_rotation_idx"],
         "RIGHT": o["right_rotation_idx"],

@@ -7,6 +7,7 @@ from math import ceil
 
 import numpy as np
 
+from ._convolution_gpu_lower import transposed
 from ._convolution_parts import Parts, claimed, finishing, stored_weights, window_macros
 from ._lower import values
 from ._register_tiles import lanes_of, shares
@@ -58,6 +59,10 @@ def lower_transposed(
         activation = node.options.fused_activation_function
         t = Transposed(node, source, window, weights, bias, activation)
         return tiled(t, capability)
+    if capability.kind == "gpu":
+        found = transposed(plain, capability, source, window, weights)
+        if found is not None:
+            return found
     flat = weights.reshape(units, -1, channels)
     parts = Parts(plain, capability, window, flat, False)
     packed = np.ascontiguousarray(parts.weights.transpose(1, 2, 0))

@@ -22,7 +22,7 @@ from litedelegate.kernels.api import NodeSpec, Options, Quantization, TensorSpec
 from litedelegate.kernels.builtins import find_builtin
 from litedelegate.kernels.types import Array, DType
 
-COUNT = 14
+COUNTS = {"DEPTHWISE_CONV_2D": 14, "TRANSPOSE_CONV": 4}
 FLOAT, BYTE, UNSIGNED = DType.FLOAT32, DType.INT8, DType.UINT8
 
 
@@ -101,8 +101,46 @@ def _depthwise(rng: np.random.Generator, dtype: DType) -> tuple[NodeSpec, list[A
     return _node("DEPTHWISE_CONV_2D", specs, out, options), [x, w, b]
 
 
+def _transposed(rng: np.random.Generator, dtype: DType) -> tuple[NodeSpec, list[Array]]:
+    """Kernels smaller than the stride, too, and outputs that are no multiple of it."""
+    options = _stepping(rng) | {"quantized_bias_type": FLOAT}
+    kernel = [(2, 2), (3, 3), (4, 4), (1, 2), (5, 3)][rng.integers(5)]
+    size = [int(v) for v in rng.integers(3, 9, 2)]
+    channels, units = int(rng.choice([6, 8, 13, 20])), int(rng.choice([4, 8, 35]))
+    stride = options["stride_h"], options["stride_w"]
+    if options["padding"] == "SAME":
+        out = [n * s - int(rng.integers(s)) for n, s in zip(size, stride, strict=True)]
+    else:
+        out = [
+            (n - 1) * s + k + int(rng.integers(s))
+            for n, s, k in zip(size, stride, kernel, strict=True)
+        ]
+    data = np.random.default_rng(2)
+    batch = int(rng.integers(1, 3))
+    shape = np.array([batch, *out, units], np.int32)
+    w = _values(data, dtype, units, *kernel, channels)
+    if not dtype.is_float:  # as converters have it: -128 is left out
+        w = np.maximum(w, dtype.range()[0] + 1).astype(w.dtype)
+    x = _values(data, dtype, batch, *size, channels)
+    b = _values(data, FLOAT, units)
+    if not dtype.is_float:
+        b = (b * 3000).astype(np.int32)
+    scales = data.uniform(0.001, 0.01, units if dtype is BYTE else 1).astype(np.float32)
+    zero = 128 if dtype is UNSIGNED else 0
+    kinds = FLOAT if dtype.is_float else DType.INT32
+    specs = [
+        TensorSpec((4,), DType.INT32, None, shape, "shape"),
+        TensorSpec(w.shape, dtype, _quant(dtype, scales, zero), w, "w"),
+        TensorSpec(x.shape, dtype, _quant(dtype, 0.03, _zero(data, dtype)), None, "x"),
+        TensorSpec(b.shape, kinds, _quant(dtype, 0.03 * scales, 0), b, "b"),
+    ]
+    out_spec = TensorSpec((), dtype, _quant(dtype, 0.3, _zero(data, dtype)), None, "y")
+    return _node("TRANSPOSE_CONV", specs, out_spec, options), [shape, w, x, b]
+
+
 KINDS: dict[str, Callable[[np.random.Generator, DType], tuple[NodeSpec, list[Array]]]] = {
     "DEPTHWISE_CONV_2D": _depthwise,
+    "TRANSPOSE_CONV": _transposed,
 }
 
 
@@ -113,17 +151,19 @@ def test_as_numpy(target: Device, op: str, dtype: DType) -> None:
     registration = find_builtin(op)
     assert registration is not None and registration.lower is not None
     items, inputs, outputs, wanted, forms = [], {}, {}, {}, set()
-    for number in range(COUNT):
+    for number in range(COUNTS[op]):
         node, arrays = KINDS[op](rng, dtype)
         (wanted[number],) = Prepared(registration, node, list(arrays)).run()
         lowered = registration.lower(node, target.capability)
         for step in lowered.steps:
             forms |= set(getattr(step, "defines", {}).items()) & _STRIPS
+            forms.add((op, getattr(step, "file", "")))
         keys = [100 * number + i for i in range(len(arrays))]
         items.append(Item(node, keys, [100 * number + 50], lowered))
-        inputs[100 * number] = arrays[0]
+        given = zip(keys, arrays, node.inputs, strict=True)
+        inputs.update({k: a for k, a, s in given if s is not None and s.const is None})
         outputs[100 * number + 50] = np.full(wanted[number].shape, 77, dtype.numpy)
-    assert forms == _STRIPS  # all of the body's ways
+    assert forms >= _WAYS[op]
     Plan(target, items, list(inputs), list(outputs)).run(inputs, outputs)
     for number, want in wanted.items():
         got, spec = outputs[100 * number + 50], items[number].spec
@@ -132,7 +172,12 @@ def test_as_numpy(target: Device, op: str, dtype: DType) -> None:
         np.testing.assert_allclose(got, want, rtol=0, atol=most, err_msg=what)
 
 
+# all of a body's
 _STRIPS = {("V", 1), ("V", 4), ("TX", 4), ("TY", 2), ("HELD", 0), ("HELD", 1), ("LOOSE", 1)}
+_WAYS = {
+    "DEPTHWISE_CONV_2D": _STRIPS,
+    "TRANSPOSE_CONV": {("TRANSPOSE_CONV", "conv_tiles"), ("TRANSPOSE_CONV", "transposed")},
+}
 
 
 def _residual(dtype: str) -> bytes:

@@ -1,9 +1,9 @@
 /* Convolution on a GPU as a product of matrices: a work-group makes TM pixels by TN channels. Both
    factors come through local memory, TK words at a time; a word is VALUES neighbouring channels: an
    f32, two halves or four of 8 bits. Weights are [block of TN channels][word][channel]; a tap is
-   DEPTH words. FINISH(n, sum) makes the result of channel n. With MATRIX_UNIT every 32 work-items
-   make 32 pixels by 32 channels on it (mma_tile.c), else each makes RM by RN, which lie ROWS and
-   COLUMNS apart. */
+   DEPTH words. FINISH(n, sum) makes the result of channel n; row m of the product is pixel PLACE(m)
+   of the output. With MATRIX_UNIT every 32 work-items make 32 pixels by 32 channels on it
+   (mma_tile.c), else each makes RM by RN, which lie ROWS and COLUMNS apart. */
 #define WORDS (KH * KW * DEPTH)
 #define ROUNDED ((WORDS + TK - 1) / TK * TK)
 #define EACH (TM * TK / THREADS)
@@ -99,14 +99,14 @@ KERNEL void KERNEL_NAME(PARAMETERS)
     for (i32 i = 0; i < 32; i++) {
         const i32 m = m0 + high + MMA_ROW(i, lane), n = n0 + wide + MMA_COLUMN(i, lane);
         if (m < M && n < end)
-            STORE(m * N + n, FINISH(n, MMA_SUM(sums, i)));
+            STORE(PLACE(m) * N + n, FINISH(n, MMA_SUM(sums, i)));
     }
 #else
     for (i32 i = 0; i < RM; i++)
         for (i32 j = 0; j < RN; j++) {
             const i32 m = m0 + row + i * ROWS, n = n0 + column + j * COLUMNS;
             if (m < M && n < end)
-                STORE(m * N + n, FINISH(n, sums[i][j]));
+                STORE(PLACE(m) * N + n, FINISH(n, sums[i][j]));
         }
 #endif
 }
