@@ -51,7 +51,7 @@ def dot4(device: OpenCLDevice) -> list[str]:
         return []
     if not device.fault(_DOT4_ASSEMBLER):
         return ["-DHAS_DOT4", "-DDOT4_ASSEMBLER"]
-    return ["-DHAS_DOT4", "-DDOT4_INTRINSIC"] if _survives(device, _DOT4_INTRINSIC) else []
+    return ["-DHAS_DOT4", "-DDOT4_INTRINSIC"] if survives(device, _DOT4_INTRINSIC) else []
 
 
 def lookup(device: OpenCLDevice) -> list[str]:
@@ -60,10 +60,11 @@ def lookup(device: OpenCLDevice) -> list[str]:
         return []
     if not device.fault(_LOOKUP_ASSEMBLER):
         return ["-DLOOKUP_ASSEMBLER"]
-    return ["-DLOOKUP_INTRINSIC"] if _survives(device, _LOOKUP_INTRINSIC) else []
+    return ["-DLOOKUP_INTRINSIC"] if survives(device, _LOOKUP_INTRINSIC) else []
 
 
-def _survives(device: OpenCLDevice, source: str) -> bool:
+def survives(device: OpenCLDevice, source: str) -> bool:
+    """Whether a process that builds this text for the device ends well; kept with its programs."""
     parts = ["survives", source, *device.identity()]
     known = device.cache.get(parts)
     if known is None:
@@ -74,7 +75,7 @@ def _survives(device: OpenCLDevice, source: str) -> bool:
 
 @cache
 def _attempted(device: Any, source: str) -> bool:
-    """Whether a process that builds this text ends well. False where there is no Python to ask."""
+    """False where there is no Python to ask, too."""
     known = devices()
     python = Path(sys.executable or "").stem.startswith("python") and not hasattr(sys, "frozen")
     if not python or device not in known:
