@@ -64,8 +64,10 @@ KERNEL void KERNEL_NAME(PARAMETERS)
         const i32 z = a < W - first && W - first < columns ? W - first : a < W - first ? columns : a;
         for (i32 i = 0; i < a * C; i++)
             to[i] = PADDING;
-        if (a < z)
-            copy_bytes(to + a * C, (CONST_ARG u8*)image + (y * W + first + a) * C, (z - a) * C, FLIP);
+        if (a < z) {
+            CONST_ARG u8* from = (CONST_ARG u8*)image + (y * W + first + a) * C;
+            copy_bytes(to + a * C, from, (z - a) * C, FLIP, C % 4 == 0);
+        }
         for (i32 i = z * C; i < columns * C; i++)
             to[i] = PADDING;
         for (i32 i = columns * C; i < PITCH; i++) /* zero weights meet these */

@@ -28,11 +28,11 @@ DEVICE VEC(i32, 16) clamp_16(VEC(i32, 16) v, i32 low, i32 high)
     return v > most ? most : v;
 }
 
-/* n bytes, each with the bits of `flip` turned */
-DEVICE void copy_bytes(u8* to, CONST_ARG u8* from, i32 n, i32 flip)
+/* n bytes, each with the bits of `flip` turned. `words`: both begin where a word does. */
+DEVICE void copy_bytes(u8* to, CONST_ARG u8* from, i32 n, i32 flip, i32 words)
 {
     i32 i = 0;
-    if (n % 4 == 0) {
+    if (words) {
         const VEC(i32, 16) turned = VSPLAT(i32, 16, flip * 0x01010101u);
         for (; i + 64 <= n; i += 64)
             VSTORE(16, VLOAD(16, (CONST_ARG i32*)(from + i)) ^ turned, (i32*)(to + i));
