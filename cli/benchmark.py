@@ -13,7 +13,7 @@ from rich.console import Console
 
 from ..runtime.profile import Profile
 from . import show
-from .failures import EXIT_CODES, reported
+from .failures import EXIT_CODES, reported, written
 from .options import input_options, model_argument
 from .session import Session
 
@@ -94,7 +94,7 @@ def command(
     if profile:
         result["profile"] = summary
     if trace and recorded is not None:
-        trace.write_text(recorded[0].chrome_trace(), encoding="utf-8")
+        written(trace, recorded[0].chrome_trace())
         result["trace"] = str(trace)
     if as_json:
         show.print_json(result)

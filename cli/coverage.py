@@ -20,7 +20,7 @@ from ..runtime.stand_in import stand_ins
 from ..runtime.steps import by_name
 from . import inputs as sources
 from . import show
-from .failures import EXIT_CODES, LeftOnCpu, Unresolved, reported
+from .failures import EXIT_CODES, LeftOnCpu, Unresolved, reported, written
 from .options import from_here, model_argument
 
 MOST_REASONS = 12
@@ -139,7 +139,7 @@ def command(
         if output is None:
             click.echo(text)
         else:
-            output.write_text(text, encoding="utf-8")
+            written(output, text)
     if unresolved is not None:
         raise Unresolved(f"{unresolved}\nThe report takes their outputs as the file declares them.")
     left = [n for n in found.on_cpu if not _kept_by_user(n)]

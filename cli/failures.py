@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import IO, Any
 
 import click
@@ -52,6 +53,14 @@ class LeftOnCpu(Failure):
 
 class Differs(Failure):
     exit_code = DIFFERS
+
+
+def written(path: Path, text: str) -> None:
+    """Writes a file that was asked for."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as e:
+        raise Failure(f"{path} cannot be written: {e.strerror}") from e
 
 
 @contextmanager

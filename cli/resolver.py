@@ -10,7 +10,7 @@ from .. import __version__
 from ..runtime.model import Model
 from ..runtime.selective import all_families, families, left_out, module_text, used_ops
 from . import show
-from .failures import EXIT_CODES, Failure, Unresolved, reported
+from .failures import EXIT_CODES, Unresolved, reported, written
 
 EPILOG = f"""\b
 Examples:
@@ -56,10 +56,7 @@ def command(models: tuple[Path, ...], output: Path | None, strict: bool) -> None
     if output is None:
         click.echo(text, nl=False)
     else:
-        try:
-            output.write_text(text, encoding="utf-8")
-        except OSError as e:
-            raise Failure(f"{output} cannot be written: {e.strerror}") from e
+        written(output, text)
     taken, every = families(ops), all_families()
     count = len({(o.op, o.custom) for o in ops if o.family})
     click.echo(

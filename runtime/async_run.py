@@ -86,13 +86,15 @@ class AsyncRun(Generic[T]):
         with self._lock:
             if self._over:
                 return
+            if self._thread is not None:
+                self._finished.wait()
             try:
-                if self._thread is not None:
-                    self._thread.join()
-                elif self._pending is not None:
+                if self._thread is None and self._pending is not None:
                     self._pending.wait()
                 if self._error is None:
                     self._value = self._result()
+            except KeyboardInterrupt:
+                raise  # of the caller's wait: it goes on in this memory, and is to be waited for
             except BaseException as e:
                 self._error = e
             self._over = True

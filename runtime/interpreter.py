@@ -224,6 +224,9 @@ class Interpreter(Calls):
     ) -> None:
         self.close()
 
+    def __copy__(self) -> Interpreter:
+        raise TypeError("an interpreter is not copied: it holds memory of its own; use clone()")
+
     def clone(self) -> Interpreter:
         """Another interpreter of the same model, for another thread.
 

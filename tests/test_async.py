@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -287,6 +288,34 @@ def test_run_and_close_wait_themselves() -> None:
     interpreter.close()
     run.wait()
     assert kernel.log[-2:] == 2 * ["unregister"]
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers that send signals here")
+def test_an_interrupted_wait_leaves_it_under_way() -> None:
+    """Ctrl-C ends the waiting, not the work, which goes on in the interpreter's memory."""
+    hold = threading.Event()
+
+    def slow(x: Any) -> Any:
+        hold.wait(20)
+        return x + 1
+
+    interpreter = Interpreter(model_content=model("Slow"), custom_ops={"Slow": slow})
+    interpreter.allocate_tensors()
+    interpreter.set_tensor(0, X)
+    run = interpreter.invoke_async()
+    known = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(KeyboardInterrupt):
+            run.wait()
+    finally:
+        signal.signal(signal.SIGALRM, known)
+    assert not run.done()
+    with pytest.raises(RuntimeError, match="under way"):
+        interpreter.set_tensor(0, X)
+    hold.set()
+    run.wait()
+    np.testing.assert_array_equal(interpreter.get_tensor(1), X + 1)
 
 
 def test_an_interpreter_that_is_let_go_stays_until_it_is_done() -> None:

@@ -73,3 +73,19 @@ def test_nothing_is_shared_by_one() -> None:
     assert one == two
     assert one.source == of("ptr_0[3] = 4;")
     assert alike([]) == []
+
+
+def test_numbers_of_unusual_spelling_stay() -> None:
+    """Characters, octals, sizes of types, and what the type of its spelling cannot hold."""
+    for a, b in (
+        ("'1'", "'2'"),
+        ("010", "020"),
+        ("sizeof(i32[3])", "sizeof(i32[4])"),
+        ("4294967296u", "4294967297u"),
+        ("1.0e39f", "2.0e39f"),
+        # the double nearest to the first lies between two floats: rounded twice it is another
+        ("1.00000017881393432617187499f", "1.00000017881393432617187501f"),
+    ):
+        one, two = alike([of(f"ptr_0[0] = {a};"), of(f"ptr_0[0] = {b};")])
+        assert a in one.source and b in two.source
+        assert not one.numbers and not two.numbers

@@ -14,7 +14,8 @@ from functools import lru_cache
 
 # what compilers need as it is, and numbers that may come from outside, by C type
 _NUMBER = re.compile(
-    r"(?P<kept>\b(?:VEC|VSPLAT|VCONVERT)\(\w+, \d+|\bV(?:LOAD|STORE)\(\d+)"
+    r"(?P<kept>'(?:\\.|[^'\\])*'|\bsizeof\s*\([^()]*\)"
+    r"|\b(?:VEC|VSPLAT|VCONVERT)\(\w+, \d+|\bV(?:LOAD|STORE)\(\d+)"
     r"|(?P<real>\b0x[0-9a-f.]+p[+-]?\d+f?\b|\b\d+\.\d*(?:e[+-]?\d+)?f?)"
     r"|(?P<u32>\b(?:0x[0-9A-Fa-f]+|\d+)u\b)"
     r"|(?P<i32>(?<![\w.])\d+(?![\w.]))"
@@ -35,6 +36,8 @@ _FIXED = (
     re.compile(r"\bcase (\w+)"),
 )
 _MOST = 1 << 31
+# of a double's bits those that a float lacks, and half of a float's last one; the smallest normal
+_BELOW, _HALF, _SMALLEST = (1 << 29) - 1, 1 << 28, 2.0**-126
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,21 +132,37 @@ def _joined(pieces: Sequence[tuple[str, bool]]) -> _Split:
 
 
 def _kind(m: re.Match[str]) -> str | None:
-    """C type of a number; None where it stays."""
-    kind = m.lastgroup
+    """C type of a number; None where it stays: its bits are not plain to see."""
+    kind, text = m.lastgroup, m[0]
     if kind == "real":
-        return "f32" if m[0].endswith("f") else None
-    if kind == "i32":
-        return kind if int(m[0]) < _MOST else None
-    return kind if kind == "u32" else None
+        return "f32" if text.endswith("f") and _plain_real(text) else None
+    if kind not in ("i32", "u32") or (text[0] == "0" and text[1:2].isdigit()):  # octal
+        return None
+    value = int(text.removesuffix("u"), 0)
+    return kind if value < (_MOST if kind == "i32" else 2 * _MOST) else None
+
+
+def _value(text: str) -> float:
+    digits = text.removesuffix("f")
+    return float.fromhex(digits) if digits.startswith("0x") else float(digits)
+
+
+def _plain_real(text: str) -> bool:
+    """Whether rounding to a double first gives the float that rounding at once gives, and it is
+    finite."""
+    try:
+        (bits,) = struct.unpack("<Q", struct.pack("<d", _value(text)))
+        struct.pack("<f", _value(text))
+    except OverflowError:
+        return False
+    tie = bits & _BELOW == _HALF  # between two normal floats
+    return not tie and (_value(text) == 0 or abs(_value(text)) >= _SMALLEST)
 
 
 def _bits(kind: str, text: str) -> int:
     """The number as an i32 of the same bits."""
     if kind == "f32":
-        digits = text.removesuffix("f")
-        value = float.fromhex(digits) if digits.startswith("0x") else float(digits)
-        packed = struct.pack("<f", value)
+        packed = struct.pack("<f", _value(text))
     else:
         packed = struct.pack("<I", int(text.removesuffix("u"), 0))
     return int(struct.unpack("<i", packed)[0])

@@ -30,6 +30,12 @@ class ProgramCache:
             self.folder = Path(folder) if os.fspath(folder) else None
         self.hits = self.misses = 0
 
+    def keeps(self) -> bool:
+        """Whether something can be kept, by trying to."""
+        if self.folder is not None:
+            self.put(("written",), b"")
+        return self.folder is not None
+
     def path(self, parts: Sequence[str]) -> Path | None:
         """Where a program of these parts is kept: source, options, device, versions."""
         if self.folder is None:

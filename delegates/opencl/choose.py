@@ -54,7 +54,7 @@ def ranked(
     parts = ["driver", FORMAT, *(text for d in cpus for text in identity(d))]
     choices = ProgramCache(programs.folder or "")  # not counted among the programs
     order, why = _read(choices.get(parts), len(cpus))
-    if not order and measure and not others and programs.folder is not None:
+    if not order and measure and not others and choices.keeps():
         order, why = _measured(cpus, programs)
         choices.put(parts, json.dumps([order, why]).encode())
     if not order:

@@ -109,7 +109,7 @@ def faster(commands: Commands, context: Any) -> bool:
     calls: list[Call] = []
     for _ in range(_LAUNCHES):
         kernel = cl.Kernel(program, "trial")
-        kernel.set_args(buffer)
+        kernel.set_arg(0, buffer)
         calls.append((kernel, (4,), (1,)))
 
     def one_by_one() -> None:

@@ -89,7 +89,8 @@ class OpenCLDevice(Device):
     def fault(self, source: str) -> str:
         """What the compiler says of a text that it does not take; "" where it does."""
         parts = ["probe", source, *self.identity()]
-        known = self.cache.get(parts)
+        # a driver's own trouble passes (a full disk, a cache of its own): it is asked again
+        known = self.cache.get(parts) if source != _TRIVIAL else None
         if known is None:
             try:
                 with warnings.catch_warnings():
@@ -98,7 +99,8 @@ class OpenCLDevice(Device):
                 known = b""
             except self.library.Error as e:
                 known = _log(e).encode()
-            self.cache.put(parts, known)
+            if source != _TRIVIAL:
+                self.cache.put(parts, known)
         return known.decode()
 
     def identity(self) -> list[str]:
@@ -238,7 +240,9 @@ class Recording:
         self._launches: list[Call] = []
         for launch in launches:
             kernel = launch.kernel()
-            kernel.set_args(*map(_memory, launch.args))
+            # not `set_args`, for which PyOpenCL writes code, and keeps it below the user's home
+            for i, arg in enumerate(launch.args):
+                kernel.set_arg(i, _memory(arg))
             group = launch.group
             if group is None and device.capability.kind == "cpu":
                 group = (1,) * len(launch.grid)

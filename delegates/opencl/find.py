@@ -19,6 +19,8 @@ _FOLDER_VARIABLE = "OCL_ICD_VENDORS"
 # PoCL compiles a kernel once for any launch, and, unless told not to, again for the first one: into
 # a cache of its own, a third of what starting a model takes, and for our kernels no faster
 _POCL_AGAIN = "POCL_WORK_GROUP_SPECIALIZATION"
+# PyOpenCL keeps code below the user's home, and fails where it cannot, unless told not to
+_PYOPENCL_NO_CACHE = "PYOPENCL_NO_CACHE"
 _shown: list[Any] = []  # the module, once its loader has been shown the drivers
 # what Intel's driver needs of its own folder, which is on no search path, in this order
 _INTEL_NEEDS = ("libintlc.so.5", "libirng.so", "libimf.so", "libsvml.so")
@@ -29,6 +31,8 @@ def library() -> Any:
     known = sys.modules.get("pyopencl")
     if known is not None and known in _shown:
         return known
+    if not _cache_folder_works():
+        os.environ.setdefault(_PYOPENCL_NO_CACHE, "1")
     with _drivers_of_pip():
         try:
             import pyopencl
@@ -43,6 +47,17 @@ def library() -> Any:
             pyopencl.get_platforms()
     _shown.append(pyopencl)
     return pyopencl
+
+
+def _cache_folder_works() -> bool:
+    """Whether PyOpenCL can keep something in the user's cache folder (outside Windows)."""
+    base = os.environ.get("XDG_CACHE_HOME", "").strip() or "~/.cache"
+    try:
+        folder = Path(base).expanduser() / "pytools"
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, RuntimeError):  # RuntimeError: nobody knows where home is
+        return False
+    return os.access(folder, os.W_OK)
 
 
 @contextmanager

@@ -68,23 +68,25 @@ def survives(device: OpenCLDevice, source: str) -> bool:
     parts = ["survives", source, *device.identity()]
     known = device.cache.get(parts)
     if known is None:
-        known = b"1" if _attempted(device.device, source) else b"0"
-        device.cache.put(parts, known)
+        ended_well = _attempted(device.device, source)
+        known = b"1" if ended_well else b"0"
+        if ended_well is not None:
+            device.cache.put(parts, known)
     return known == b"1"
 
 
 @cache
-def _attempted(device: Any, source: str) -> bool:
-    """False where there is no Python to ask, too."""
+def _attempted(device: Any, source: str) -> bool | None:
+    """None where there was nobody to ask."""
     known = devices()
     python = Path(sys.executable or "").stem.startswith("python") and not hasattr(sys, "frozen")
     if not python or device not in known:
-        return False
+        return None
     words = (sys.executable, "-c", _CHILD, json.dumps(sys.path), str(known.index(device)), source)
     try:
         done = subprocess.run(words, capture_output=True, timeout=_SECONDS)
     except (OSError, subprocess.TimeoutExpired):
-        return False
+        return None
     return done.returncode == 0
 
 

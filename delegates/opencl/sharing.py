@@ -54,7 +54,7 @@ class HostMemory:
                 program = cl.Program(self._context, _TRIAL).build(cache_dir=False)
             kernel = cl.Kernel(program, "trial")
             buffer = self._over(array)
-            kernel.set_args(buffer)
+            kernel.set_arg(0, buffer)
             for value in (1, 10):
                 array[0] = value
                 cl.enqueue_nd_range_kernel(queue, kernel, (1,), (1,))
