@@ -119,6 +119,10 @@ def command(
     model is not run.
     """
     wanted = {"only": list(only), "exclude": list(exclude)}
+    if changes and form == "html":
+        raise click.UsageError(
+            "--what-if has two reports, which --html cannot show: text or --json"
+        )
     with reported():
         found, unresolved = _cover(model, _delegates(delegates, devices), shapes, wanted)
         other = None

@@ -18,7 +18,7 @@ from ..runtime.interpreter import Interpreter
 from ..runtime.self_check import Difference
 from . import inputs as sources
 from . import show
-from .failures import EXIT_CODES, Differs, reported
+from .failures import EXIT_CODES, Differs, Failure, reported
 from .options import input_options, model_argument
 from .session import Session
 
@@ -97,6 +97,9 @@ def command(
             out.print("no result differs from numpy's")
         else:
             out.print("nothing was compared: `litedelegate coverage` says why")
+    if report.totals.not_used and not compared:
+        told = "; ".join(f"{name}: {text}" for name, text in report.totals.not_used.items())
+        raise Failure(f"nothing was compared: {told}")
     if differences:
         first = differences[0]
         raise Differs(f"{first.delegate} differs from numpy, first at {first}")
