@@ -364,7 +364,7 @@ def _lower(node: NodeSpec, capability: Capability) -> Lowered:
     reads = (0, powers.astype(np.int32), summands.astype(np.int32))
     # about 10 cycles for a value, and 100 for a row
     wanted = shares(capability, rows * (10 * depth + 100)) if capability.kind == "cpu" else rows
-    each = defines["EACH"] = max(1, -(-rows // wanted))
+    each = defines["EACH"] = -(-max(rows, 1) // max(wanted, 1))
     grid = (-(-rows // each),)
     return Lowered([Kernel("softmax_fixed", reads, grid, defines, uses=("reciprocal",))])
 

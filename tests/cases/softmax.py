@@ -118,4 +118,11 @@ CASES = [
         Case("SOFTMAX", [WIDE[:, :n]], ONE, [softmax(WIDE[:, :n])], tolerance=1e-6, name=f"of-{n}")
         for n in (6, 8, 12, 16, 37, 500)
     ),
+    Case(
+        "SOFTMAX",
+        [T(np.zeros((0, 10)), DType.INT8, 0.04)],
+        ONE,
+        [T(np.zeros((0, 10)), DType.INT8, 1 / 256, -128)],
+        name="rows of nothing",
+    ),
 ]
