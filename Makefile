@@ -18,7 +18,7 @@ test: $(VENV)/dev.stamp $(VENV)/devices.stamp
 nvrtc: $(VENV)/dev.stamp $(VENV)/nvrtc.stamp
 	$(BIN)/python -m pytest -n $(WORKERS) -m nvrtc tests/test_nvrtc.py
 
-# all device kernels, interpreted: for a night
+# all device kernels and some of real models', interpreted: every night; an hour where nothing else runs
 oclgrind: $(VENV)/dev.stamp $(VENV)/devices.stamp
 	$(BIN)/python tests/oclgrind_check.py $(FAMILIES)
 
