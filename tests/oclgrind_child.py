@@ -93,7 +93,7 @@ class Guarded(OpenCLDevice):
         (found,) = (d for d in devices() if "Oclgrind" in d.platform.name)
         super().__init__(found, ProgramCache(""))
         self.alignment = 1  # padding would be missed by nobody
-        self.prelude += _PLAIN
+        self._prelude = self.prelude + _PLAIN
         self.shape, self.corners = shape, False
         # Oclgrind takes for unwritten what lies where a released buffer lay
         self._kept: list[Part] = []
@@ -135,7 +135,9 @@ class Guarded(OpenCLDevice):
         return None
 
     def build(self, source: str, names: Sequence[str]) -> Mapping[str, Any]:
+        without = "" if self.capability.fp64 else "#undef cl_khr_fp64\n"
         with self._building:
+            self.prelude = without + self._prelude
             return super().build(source, names)
 
     def record(self, launches: Sequence[Launch]) -> Run:
