@@ -119,7 +119,8 @@ def _plans(interpreter: Any) -> list[Any]:
 
 def _cost(partition: Any, delegate: Any) -> PartitionCost:
     """Of all that can be taken, by the profiles that the other choice was made by."""
-    sketch = Sketch(delegate.device.capability, partition, fuse=True)
+    device = delegate.device
+    sketch = Sketch(device.capability, partition, True, device.alignment)
     return sketch.cost(partition, delegate.profile, delegate.host_profile)
 
 

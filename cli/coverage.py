@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
+from io import StringIO
 from pathlib import Path
 
 import click
@@ -130,14 +131,14 @@ def command(
             changed = _changed(wanted, changes)
             other, _ = _cover(model, _delegates(delegates, devices), shapes, changed)
     if form == "text":
-        out = (
-            show.console()
-            if output is None
-            else Console(file=output.open("w", encoding="utf-8"), width=show.WIDE, highlight=False)
-        )
+        page = StringIO()
+        wide = Console(file=page, width=show.WIDE, highlight=False)
+        out = show.console() if output is None else wide
         _print(out, model, found, all_nodes)
         if other is not None:
             _compare(out, found, other, changes)
+        if output is not None:
+            written(output, page.getvalue())
     else:
         text = _text(form, f"Delegate coverage of {model.name}", found, other)
         if output is None:

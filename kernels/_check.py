@@ -33,6 +33,8 @@ NUMBERS = (
     DType.INT64,
     DType.UINT64,
 )
+# stored several in a byte
+PACKED = (DType.INT4, DType.UINT4, DType.INT2)
 
 
 def arity(node: NodeSpec, inputs: int, outputs: int = 1) -> None:

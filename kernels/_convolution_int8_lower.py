@@ -97,7 +97,7 @@ def convolution(
         "DEPTH": product.depth,
         "GROUPS": groups,
         "BLOCKS": groups * tiling.blocks,
-        "RUN": tiling.run,
+        "RUN": product.run,
         "DOT4": int(capability.dot4),
         "WT": _weight_type(stored, capability),
         "XT": _C_TYPES[x.dtype],
@@ -118,7 +118,7 @@ def convolution(
         "EACH_VECTOR(F, m)": " ".join(f"F(m, {j})" for j in range(tile.vectors)),
     }
     reads = (0, stored.view(np.int32) if capability.dot4 else stored, *requantise.constants)
-    return Lowered([Kernel("conv_i8_cpu", reads, tiling.grid, defines, ("int8_cpu",))])
+    return Lowered([Kernel("conv_i8_cpu", reads, tiling.grid, defines, ("int8_cpu", "band"))])
 
 
 def _weight_type(stored: Array, capability: Capability) -> str:
@@ -148,8 +148,7 @@ def _cut(
     """How work is dealt, and weights as the kernel reads them."""
     units, window = product.each, product.window
     each = 4 if capability.dot4 else 1  # bytes of a run in a product
-    whole = product.groups == 1 and window.dilation[1] == 1
-    run = product.depth * (window.kernel[1] if whole else 1)
+    run = product.run
     runs, steps = product.taps * product.depth // run, ceil(run / each)
     tile = choose_tile(LANES, *window.out, units, runs * steps)
     # what lies behind the last run may be outside of the tensor

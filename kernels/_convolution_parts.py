@@ -55,9 +55,7 @@ def real_products(
 ) -> tuple[list[Array], str, str]:
     """Constants of real multipliers, the function of a number and these, and what holds it: `name`
     in float64, or where the device has none, the same in integers."""
-    if capability.fp64 or capability.kind == "cpu":
-        if not capability.fp64:
-            refuse("DEVICE", f"{node.op} on integers on {capability.name}", "float64")
+    if capability.fp64:
         return [np.ascontiguousarray(real, np.float64)], name, "fixed64"
     try:
         return [*mantissas(real)], "round_real", "round_real"

@@ -44,6 +44,12 @@ class Product:
     def taps(self) -> int:
         return self.window.kernel[0] * self.window.kernel[1]
 
+    @property
+    def run(self) -> int:
+        """Neighbouring elements of the input that an output sees: of a row, or of one pixel."""
+        whole = self.groups == 1 and self.window.dilation[1] == 1
+        return self.window.kernel[1] * self.depth if whole else self.depth
+
     def seen(self, height: int, width: int) -> tuple[int, int]:
         """Size of the region of the input that so many output pixels see."""
         w = self.window
@@ -127,13 +133,6 @@ class Tiling:
         return ceil(p.groups * self.blocks / self.share), p.images * bands
 
     @property
-    def run(self) -> int:
-        """Neighbouring elements of the input that an output sees: of a row, or of one pixel."""
-        p = self.product
-        whole = p.groups == 1 and p.window.dilation[1] == 1
-        return p.window.kernel[1] * p.depth if whole else p.depth
-
-    @property
     def blocks(self) -> int:
         """Blocks of `tile.channels` channels in a group."""
         return ceil(self.product.each / self.tile.channels)
@@ -173,7 +172,7 @@ class Tiling:
             "DEPTH": p.depth,
             "GROUPS": p.groups,
             "BLOCKS": p.groups * self.blocks,
-            "RUN": self.run,
+            "RUN": p.run,
             "TY": tile.height,
             "TX": tile.width,
             "NV": tile.vectors,
@@ -191,7 +190,7 @@ class Tiling:
             **finish,
             **self._unrolled(pitch),
         }
-        uses = ("arithmetic",)
+        uses = ("arithmetic", "band")
         return Kernel("conv_f32_cpu", (*reads, padded), self.grid, defines, uses, output)
 
     def _unrolled(self, pitch: int) -> dict[str, object]:

@@ -8,33 +8,15 @@ from functools import partial
 import numpy as np
 
 from ._cast import bind_cast
-from ._check import arity, gives
+from ._check import COMPLEX, NUMBERS, PACKED, arity, gives
 from ._lower import check, f32, plain, stored_element
 from ._sparse import densify
 from .api import Binding, NodeSpec, OpError, Registration, Run, Shape, op, take
 from .device import Capability, Lowered, Map
 from .types import DType
 
-_CASTABLE = (
-    DType.FLOAT32,
-    DType.FLOAT16,
-    DType.BFLOAT16,
-    DType.FLOAT64,
-    DType.BOOL,
-    DType.INT8,
-    DType.UINT8,
-    DType.INT16,
-    DType.UINT16,
-    DType.INT32,
-    DType.UINT32,
-    DType.INT64,
-    DType.UINT64,
-    DType.INT4,
-    DType.UINT4,
-    DType.INT2,
-    DType.COMPLEX64,
-    DType.COMPLEX128,
-)
+_BIT_TYPES = (*NUMBERS, DType.BOOL, *COMPLEX)
+_CASTABLE = (*_BIT_TYPES, *PACKED)
 
 
 def _infer_cast(node: NodeSpec) -> list[Shape]:
@@ -59,10 +41,6 @@ def _lower_cast(node: NodeSpec, capability: Capability) -> Lowered:
     bottom, end = f32(low), f32(high + 1)  # powers of two, or 0
     inside = f"$0 < {end} ? ($0 < {bottom} ? ({c_type}){ends[0]} : ({c_type})$0)"
     return plain(f"$0 != $0 ? ({c_type}){ends[2]} : {inside} : ({c_type}){ends[1]}")
-
-
-_PACKED = (DType.INT4, DType.UINT4, DType.INT2)
-_BIT_TYPES = tuple(d for d in _CASTABLE if d not in _PACKED)
 
 
 def _infer_bitcast(node: NodeSpec) -> list[Shape]:

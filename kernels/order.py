@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from ._check import COMPLEX
+from ._check import COMPLEX, NUMBERS
 from ._lower import check, f32, indices, lanes_for, share_for
 from ._reduction_lower import place_of, sum_type
 from ._register_tiles import lanes_of
@@ -27,27 +27,15 @@ from ._shape import (
     size_of,
     without,
 )
-from ._widen import in_float32
+from ._widen import FLOATS, in_float32
 from .api import Binding, NodeSpec, OpError, Registration, Run, Shape, op, take
 from .device import Capability, Kernel, Lowered
 from .types import Array, DType, bfloat16_to_float32
 
-_FLOATS = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16, DType.FLOAT64)
-_INTEGERS = (
-    DType.INT8,
-    DType.UINT8,
-    DType.INT16,
-    DType.UINT16,
-    DType.INT32,
-    DType.UINT32,
-    DType.INT64,
-    DType.UINT64,
-)
-
 
 def _arg(node: NodeSpec) -> list[Shape | None]:
     x, y = node.input(0), node.outputs[0]
-    take(node, "input 0", x, *_FLOATS, *_INTEGERS, DType.BOOL)
+    take(node, "input 0", x, *NUMBERS, DType.BOOL)
     take(node, "axis", node.input(1), *INDEX)
     take(node, "output", y, *INDEX)
     axis = scalar_axis(node, 1, x.rank)
@@ -77,7 +65,7 @@ def _bind_arg(b: Binding, largest: bool) -> Run | None:
             if values is not x:
                 values[...] = bfloat16_to_float32(x)
             find()
-            if dtype in _FLOATS and has_nan():
+            if dtype in FLOATS and has_nan():
                 place[...] = _arg_of_numbers(np.moveaxis(values, axis, -1), largest, inner)
             y[...] = place
 
@@ -159,7 +147,7 @@ def _best_number(rows: Array) -> tuple[Array, Array]:
 
 def _top_k(node: NodeSpec) -> list[Shape | None]:
     x, k = node.input(0), node.input(1)
-    take(node, "input 0", x, *_FLOATS, *_INTEGERS)
+    take(node, "input 0", x, *NUMBERS)
     take(node, "k", k, DType.INT32, DType.INT16, DType.INT64)
     take(node, "indices", node.outputs[1], DType.INT32, DType.INT16, DType.INT64)
     one(node, "k", k)
@@ -213,7 +201,7 @@ def _best(rows: Array, k: int, bits: bool) -> Array:
 
 def _cumsum(node: NodeSpec) -> list[Shape | None]:
     x = node.input(0)
-    take(node, "input 0", x, *_FLOATS, *_INTEGERS, *COMPLEX)
+    take(node, "input 0", x, *NUMBERS, *COMPLEX)
     take(node, "axis", node.input(1), *INDEX)
     like(node, x, node.outputs[0])
     if x.rank == 0:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ._check import arity, gives, scaled
+from ._check import PACKED, arity, gives, scaled
 from ._elementwise import in_blocks, sequence, spread
 from ._lower import HALVES, check, f32, plain, refuse, through_table
 from ._lut import domain, map_values, saturate
@@ -20,7 +20,6 @@ from .device import Capability, Lowered, Map, Read
 from .types import Array, DType
 
 _SMALL = (DType.INT8, DType.UINT8, DType.INT16)
-_PACKED = (DType.INT4, DType.UINT4, DType.INT2)
 
 # -- QUANTIZE
 
@@ -39,7 +38,7 @@ def _infer_quantize(node: NodeSpec) -> list[Shape]:
     if y.quant is None:
         raise OpError(f"output {y.name!r} has no quantisation; QUANTIZE needs its scale")
     if x.dtype.is_float:
-        gives(node, *_SMALL, *_PACKED)
+        gives(node, *_SMALL, *PACKED)
         _check_axis(y, x.shape)
     else:
         gives(node, *_REQUANTIZED[x.dtype])
@@ -201,7 +200,7 @@ def _lower_fake_quant(node: NodeSpec, capability: Capability) -> Lowered:
 def _infer_dequantize(node: NodeSpec) -> list[Shape]:
     arity(node, 1)
     x = node.input(0)
-    take(node, "input 0", x, *_SMALL, *_PACKED, *HALVES)
+    take(node, "input 0", x, *_SMALL, *PACKED, *HALVES)
     gives(node, DType.FLOAT32, *HALVES)
     if x.dtype not in HALVES:
         if x.quant is None:

@@ -22,7 +22,7 @@ from test_device import ALL, arrays, claim
 from litedelegate.delegates.gpu.cache import ProgramCache
 from litedelegate.delegates.gpu.device import Launch
 from litedelegate.delegates.gpu.plan import Plan
-from litedelegate.delegates.gpu.render import program
+from litedelegate.delegates.gpu.texts import program
 from litedelegate.delegates.opencl.device import OpenCLDevice
 from litedelegate.delegates.opencl.find import devices
 from litedelegate.kernels.api import Run

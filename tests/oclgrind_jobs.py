@@ -26,8 +26,8 @@ from litedelegate.delegates.gpu.delegate import GpuDelegate
 from litedelegate.delegates.gpu.draft import Draft
 from litedelegate.delegates.gpu.dry import DryDevice
 from litedelegate.delegates.gpu.fuse import Item
-from litedelegate.delegates.gpu.render import Bodied, Operand, Text
 from litedelegate.delegates.gpu.sketch import Sketch
+from litedelegate.delegates.gpu.texts import Bodied, Operand, Text
 from litedelegate.kernels.api import NodeSpec, OpError, Unsupported
 from litedelegate.kernels.device import PROFILES, Capability
 from litedelegate.kernels.types import Array
@@ -263,7 +263,7 @@ class _Keeping(GpuDelegate):
         self.drafts: list[Draft] = []
 
     def kernel(self, partition: Partition, fuse: bool) -> Any:
-        self.drafts.append(Sketch(self._capability, partition, fuse).draft)
+        self.drafts.append(Sketch(self._capability, partition, fuse, self.device.alignment).draft)
         return super().kernel(partition, fuse)
 
 

@@ -261,6 +261,21 @@ def test_json_and_nothing_else(capsys: pytest.CaptureFixture[str], path: Path) -
     assert code == 0 and json.loads(out)
 
 
+def test_a_page_shows_one_report(capsys: pytest.CaptureFixture[str], path: Path) -> None:
+    code, _, err = call(capsys, path, "-d", FAKE, "--html", "--what-if", "exclude=MUL")
+    assert code == 2 and "--what-if has two reports, which --html cannot show" in err
+
+
+@pytest.mark.parametrize("form", ["--text", "--json", "--html"])
+def test_a_file_that_cannot_be_written(
+    capsys: pytest.CaptureFixture[str], path: Path, form: str
+) -> None:
+    wanted = path.parent / "nowhere" / "report"
+    code, out, err = call(capsys, path, "-d", FAKE, form, "-o", wanted)
+    assert (code, out) == (1, "")
+    assert f"{wanted} cannot be written: No such file or directory" in " ".join(err.split())
+
+
 def test_what_if(capsys: pytest.CaptureFixture[str], path: Path) -> None:
     code, out, _ = call(capsys, path, "-d", FAKE, "--what-if", "exclude=MUL")
     (row,) = (line.split() for line in out.splitlines() if "nodes delegated" in line)

@@ -10,7 +10,7 @@ import pytest
 
 from litedelegate.delegates.gpu.build import build, listening
 from litedelegate.delegates.gpu.dry import DryDevice
-from litedelegate.delegates.gpu.render import Text
+from litedelegate.delegates.gpu.texts import Text
 from litedelegate.kernels.device import PROFILES
 from litedelegate.runtime.delegate import BuildError
 

@@ -12,7 +12,7 @@ from devices import NAMES, device
 from litedelegate import Interpreter, ModelBuilder
 from litedelegate.delegates.gpu.memory import ARENA, CONSTANTS
 from litedelegate.delegates.gpu.merge import merged, table
-from litedelegate.delegates.gpu.render import Step, Text, program
+from litedelegate.delegates.gpu.texts import Step, Text, program
 from litedelegate.delegates.opencl import OpenCLDelegate
 from litedelegate.kernels.device import PROFILES
 

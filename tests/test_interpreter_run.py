@@ -4,6 +4,7 @@ profile.
 
 from __future__ import annotations
 
+import copy
 import gc
 import json
 import warnings
@@ -356,6 +357,17 @@ def test_clone_shares_weights_and_nothing_else() -> None:
     assert two.run({"x": [3, 4]})["y0"].tolist() == [3, 4]
     two.close()
     assert counted.freed == counted.made
+
+
+def test_an_interpreter_is_not_copied() -> None:
+    """The copy's close would free what the original works with."""
+    one = Interpreter(
+        model_content=toy_models.custom(("Copy", None), shape=(2,)),
+        custom_ops={"Copy": lambda x: x},
+    )
+    with pytest.raises(TypeError, match=r"an interpreter is not copied.*use clone\(\)"):
+        copy.copy(one)
+    assert one.run({"x": [1, 2]})["y0"].tolist() == [1, 2]
 
 
 def test_clones_have_their_own_state_and_settings() -> None:

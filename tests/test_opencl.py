@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -14,8 +15,9 @@ import pytest
 from devices import NAMES, device
 
 from litedelegate import Interpreter, ModelBuilder, Unavailable
+from litedelegate.delegates.gpu.cache import ProgramCache
 from litedelegate.delegates.gpu.prelude import prelude
-from litedelegate.delegates.opencl import OpenCLDelegate, choose
+from litedelegate.delegates.opencl import OpenCLDelegate, choose, instructions
 from litedelegate.delegates.opencl.command_buffer import (
     EXTENSION,
     CommandBuffer,
@@ -199,6 +201,57 @@ def test_a_driver_whose_compiler_fails_is_stepped_over(monkeypatch: pytest.Monke
     tried.clear()
     with pytest.raises(Unavailable, match="unknown target CPU"):
         OpenCLDelegate("EPYC", costs="none")
+
+
+def test_trouble_of_a_driver_that_passes_is_not_kept(
+    delegate: OpenCLDelegate, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Its compiler is asked again each time; what it says of instructions is kept."""
+    found = OpenCLDevice(delegate.device.device, ProgramCache(tmp_path))
+
+    def fail(*arguments: Any, **options: Any) -> None:
+        raise found.library.RuntimeError("clBuildProgram failed: OUT_OF_RESOURCES")
+
+    with monkeypatch.context() as m:
+        m.setattr(found.library.Program, "build", fail)
+        with pytest.raises(Unavailable, match="does not build even an empty kernel"):
+            OpenCLDevice(delegate.device.device, ProgramCache(tmp_path))
+        again = found.fault("kernel void other(global int* p) { *p = 2; }")
+    assert again and found.fault("kernel void other(global int* p) { *p = 2; }") == again
+    OpenCLDevice(delegate.device.device, ProgramCache(tmp_path))
+
+
+def test_a_compiler_that_nobody_could_ask_is_asked_later(
+    delegate: OpenCLDelegate, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    found = OpenCLDevice(delegate.device.device, ProgramCache(tmp_path))
+    source = f"kernel void k{tmp_path.name}(global int* p) {{ *p = 1; }}".replace("-", "_")
+    with monkeypatch.context() as m:
+        m.setattr(sys, "executable", "")
+        assert not instructions.survives(found, source)
+    instructions._attempted.cache_clear()
+    assert instructions.survives(found, source)
+
+
+def test_a_home_that_cannot_be_written(tmp_path: Path) -> None:
+    """PyOpenCL keeps code below it, unless told not to."""
+    nowhere = tmp_path / "file"
+    nowhere.write_text("")
+    code = (
+        "import os, numpy as np, litedelegate as ld; from litedelegate.delegates.opencl import *; "
+        "b = ld.ModelBuilder(); g = b.subgraph('main'); x = g.input('x', (4,)); "
+        "g.outputs(g.op('NEG', [x], ('y', (4,), 'float32'))); "
+        "i = ld.Interpreter(model_content=b.build(), delegates=[OpenCLDelegate(costs='none')]); "
+        "i.run({'x': np.ones(4, np.float32)}); print(i.delegate_coverage().totals.delegated)"
+    )
+    unset = ("XDG_CACHE_HOME", "PYOPENCL_NO_CACHE")
+    env = {k: v for k, v in os.environ.items() if k not in unset}
+    env |= {"HOME": str(nowhere), "LITEDELEGATE_CACHE": str(tmp_path / "cache")}
+    env["PYTHONPATH"] = os.pathsep.join(sys.path)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], env=env, capture_output=True, text=True
+    )
+    assert "{'opencl': 1}" in done.stdout, done.stderr
 
 
 def test_pyopencl_is_imported_when_first_used() -> None:

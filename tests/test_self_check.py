@@ -323,3 +323,21 @@ def test_a_wrong_node_in_a_branch() -> None:
         got = interpreter.run({"c": np.array(flag), "x": 3 * ones(2)})["y"]
         np.testing.assert_array_equal(got, want * ones(2))
     assert [(d.subgraph, d.op) for d in interpreter.differences] == [(2, "MUL")]
+
+
+def failing() -> Fake:
+    made = Fake("ADD", "MUL")
+    made.strikes["invoke"] = RuntimeError("lost")
+    return made
+
+
+def test_a_delegate_that_failed_is_not_taken_for_right(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "m.tflite"
+    path.write_bytes(zigzag())
+    with pytest.raises(SystemExit) as end:
+        main(["verify", str(path), "-d", f"{__name__}:failing"], prog_name="litedelegate")
+    assert end.value.code == 1
+    text = " ".join(capsys.readouterr().err.split())
+    assert "nothing was compared: fake: it failed while the model ran: RuntimeError: lost" in text

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ...runtime.delegate import BuildError
 from .build import build
 from .device import Device
-from .render import Text
+from .texts import Text
 
 
 def blame(device: Device, texts: Sequence[Text], error: BuildError) -> dict[str, BuildError]:

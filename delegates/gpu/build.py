@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from .device import Device
-from .render import Text, program
+from .texts import Text, program
 
 # A program costs a compiler little by itself; smaller ones are more often known from other models.
 _KERNELS = 6

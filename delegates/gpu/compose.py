@@ -14,7 +14,7 @@ import numpy as np
 
 from ...kernels.device import Map, Read
 from ...kernels.types import Array, DType
-from .render import Bodied, Mapped, Operand
+from .texts import Bodied, Mapped, Operand
 
 Step = tuple[Mapped | Bodied, int]
 _BYTES = (DType.INT8, DType.UINT8)

@@ -90,7 +90,8 @@ class GpuDelegate(SimpleDelegate):
             return partition.cost
         try:
             if partition.sketch is None:
-                partition.sketch = Sketch(self._capability, partition, fuse=True)
+                alignment = self.device.alignment
+                partition.sketch = Sketch(self._capability, partition, True, alignment)
         except Exception:  # it fails again, and is dealt with, where it is built
             return super().cost(partition)
         sketch: Sketch = partition.sketch
@@ -114,7 +115,8 @@ class PlanKernel(Kernel):
     ) -> None:
         kept, partition.sketch = partition.sketch, None
         if kept is None or not fuse:
-            kept = Sketch(replace(device.capability, half=half), partition, fuse)
+            capability = replace(device.capability, half=half)
+            kept = Sketch(capability, partition, fuse, device.alignment)
         self._partition = partition
         self._variables, self._leaving, self._reading = kept.variables, kept.leaving, kept.reading
         self._plan = Plan(

@@ -11,7 +11,8 @@ from .fuse import Fused, Fuser, Item
 from .grids import in_a_row
 from .halves import halve
 from .merge import UNIT, merged
-from .render import Text, render
+from .render import render
+from .texts import Text
 
 # of a kernel that one core does while others would be told of it: a few microseconds
 _OPERATIONS, _BYTES = 60_000, 1 << 16

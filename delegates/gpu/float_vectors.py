@@ -5,16 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from ...kernels._register_tiles import lanes_of
 from ...kernels.types import DType
 from .indexing import collapse, index_text, strides_of
 from .integer_vectors import Body, Writer
+from .texts import Bodied, Mapped
 from .vectors import Value, on_vectors
-
-if TYPE_CHECKING:
-    from .render import Bodied, Mapped
 
 # functions that compilers do not make vectors of by themselves; what has none of them they know
 _CALLS = re.compile(r"F_(EXP|EXPM1|LOG|SIN|COS|TANH|ERFC)\b")

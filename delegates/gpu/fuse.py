@@ -16,7 +16,7 @@ from ...kernels.api import NodeSpec, TensorSpec
 from ...kernels.device import Kernel, Lowered, Map, Read
 from ...kernels.types import Array, DType
 from .compose import compose
-from .render import Bodied, Mapped, Operand
+from .texts import Bodied, Mapped, Operand
 
 # steps in one kernel: enough for any real chain, and a bound on registers
 _LONGEST = 12

@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 
 from ...kernels.device import Capability
-from .render import Text
+from .texts import Text
 
 _POSITION = re.compile(r"\bGID([012])\b")
 _ENDS = re.compile(r"\bIN_GRID\([^)]*\)")

@@ -18,7 +18,7 @@ from ...kernels.device import text
 from ...kernels.types import Array, DType
 from .fuse import Fused, Fuser
 from .library import Library
-from .render import Bodied, Mapped, Operand
+from .texts import Bodied, Mapped, Operand
 
 
 def halve(fuser: Fuser, crossing: Collection[int]) -> None:

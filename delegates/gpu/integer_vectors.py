@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from ...kernels.device import Capability
 from ...kernels.types import DType
 from .indexing import Strides, collapse, index_text, row_major, strides_of
-
-if TYPE_CHECKING:
-    from .render import Bodied, Mapped, Operand
+from .texts import Bodied, Mapped, Operand
 
 _TYPES = {DType.INT8: "i8", DType.UINT8: "u8", DType.INT16: "i16", DType.INT32: "i32"}
 _STORED = (DType.INT8, DType.UINT8, DType.INT16)

@@ -20,7 +20,7 @@ from ...kernels.device import Capability
 from ...kernels.types import Array
 from .alike import alike
 from .memory import ARENA, CONSTANTS
-from .render import Step, Text
+from .texts import Step, Text
 
 # bounds on the arguments of one kernel (OpenCL: 1 KiB, 8 bytes each), and on its functions, which
 # one thread compiles

@@ -19,7 +19,7 @@ from .draft import Draft
 from .fuse import Item
 from .memory import allocate
 from .merge import table
-from .render import Text
+from .texts import Text
 
 _MOST_RECORDINGS = 8
 

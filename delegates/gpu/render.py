@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
 
-from ...kernels.device import C_TYPES, Capability, Kernel, Map, Source, text
+from ...kernels.device import C_TYPES, Capability, Source, text
 from ...kernels.types import DType
 from .float_vectors import float_body, float_chain
 from .fours import load_macros, store_text
 from .indexing import Strides, collapse, index_text, row_major, strides_of
 from .integer_vectors import integer_body, integer_chain
 from .library import Library
+from .texts import Bodied, Mapped, Operand, Text
 
 _COMPUTED = {
     DType.FLOAT32: "f32",
@@ -27,96 +25,12 @@ _COMPUTED = {
     DType.UINT64: "u64",
     DType.COMPLEX64: "i64",
 }
-_BFLOAT16 = """
-DEVICE u16 to_bfloat16(f32 v)
-{
-    u32 bits = AS_U32(v);
-    if (v != v)
-        return (u16)((bits >> 16) & 0x8000u | 0x7FC0u);
-    return (u16)((bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16);
-}
-"""
-
 _OPENING = re.compile(r"(KERNEL_NAME\(PARAMETERS\)\s*\{)")
 
 
 def computed(dtype: DType) -> str:
     """C type in which values of `dtype` are computed."""
     return _COMPUTED.get(dtype, "i32")
-
-
-@dataclass(frozen=True, slots=True)
-class Operand:
-    """A tensor as a kernel's argument: `key` says which, `shape` how it is indexed."""
-
-    key: int
-    dtype: DType
-    shape: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Mapped:
-    """A `Map` with its operands; `value` is the read that comes from the step before, if any."""
-
-    step: Map
-    reads: tuple[Operand | None, ...]
-    tables: tuple[Operand, ...]
-    output: Operand
-    shape: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Bodied:
-    """A `Kernel` with its operands."""
-
-    step: Kernel
-    reads: tuple[Operand, ...]
-    output: Operand
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """A call of function number `function` of a kernel, for each point of a grid: on tensors, with
-    numbers of 32 bits."""
-
-    function: int
-    grid: int
-    args: tuple[int, ...]
-    numbers: tuple[int, ...]
-
-
-@dataclass(slots=True)
-class Text:
-    """A kernel: its text with NAME for its name, and which tensors its arguments are.
-
-    One with `steps` is given a table of these first (`merge.table`).
-    """
-
-    source: str
-    args: tuple[int, ...]
-    grid: tuple[int, ...]
-    group: tuple[int, ...] | None
-    uses: tuple[str | Source, ...]
-    status: bool
-    brought: bool  # whether an op brought text of its own along
-    call: Any = None  # a library's, without text
-    functions: tuple[tuple[str, str], ...] = ()  # that it calls, by name
-    steps: tuple[Step, ...] = ()
-    name: str = field(init=False)
-
-    def __post_init__(self) -> None:
-        # functions of one name may be others' in another op
-        brought = (u.text for u in self.uses if isinstance(u, Source))
-        self.name = "k" + hashlib.sha256("".join((self.source, *brought)).encode()).hexdigest()[:16]
-
-
-def program(texts: Sequence[Text]) -> str:
-    """The text of a program of all distinct kernels."""
-    uses = dict.fromkeys(u for t in texts for u in t.uses)
-    parts = [_BFLOAT16, *(text(u) for u in uses)]
-    parts += {name: source for t in texts for name, source in t.functions}.values()
-    parts += {t.name: t.source.replace("KERNEL_NAME", t.name) for t in texts}.values()
-    return "\n".join(parts)
 
 
 def render(

@@ -25,7 +25,10 @@ Claim = Lowered | Sequence[Item] | Held
 class Sketch:
     """`reading` and `leaving`: the tensors that its plan reads and makes, `variables` apart."""
 
-    def __init__(self, capability: Capability, partition: Partition, fuse: bool) -> None:
+    def __init__(
+        self, capability: Capability, partition: Partition, fuse: bool, alignment: int
+    ) -> None:
+        """`alignment`: of tensors in the plan's memory, in bytes."""
         self._capability = capability
         self.variables = Variables()
         items: list[Item] = []
@@ -44,8 +47,8 @@ class Sketch:
         self.inputs = [*(t.index for t in self.reading), *self.variables.inputs]
         self.outputs = [*(t.index for t in self.leaving), *self.variables.outputs]
         self.items = fold_pads(items, lower, self.outputs) if fuse else items
-        half = capability.half
-        self.draft = Draft(capability, self.items, self.inputs, self.outputs, fuse, half)
+        ends, half = (self.inputs, self.outputs), capability.half
+        self.draft = Draft(capability, self.items, *ends, fuse, half, alignment)
 
     def cost(self, partition: Partition, device: CostProfile, host: CostProfile) -> PartitionCost:
         """By its launches, where `runtime.cost.partition_cost` counts nodes."""

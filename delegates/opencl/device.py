@@ -51,7 +51,8 @@ class OpenCLDevice(Device):
         self.builders = available_threads()
         self._traces = threading.local()
         self.alignment = max(self.device.mem_base_addr_align // 8, 64)
-        fault = self.fault(_TRIVIAL)
+        # a driver's own trouble passes (a full disk, a cache of its own): it is asked each time
+        fault = self.fault(_TRIVIAL, keep=False)
         if fault:
             raise Unavailable(f"{self.name} does not build even an empty kernel: {fault}")
         self.prelude = prelude(__package__)
@@ -86,11 +87,11 @@ class OpenCLDevice(Device):
             work_group=d.max_work_group_size,
         )
 
-    def fault(self, source: str) -> str:
-        """What the compiler says of a text that it does not take; "" where it does."""
+    def fault(self, source: str, keep: bool = True) -> str:
+        """What the compiler says of a text that it does not take; "" where it does. `keep`: with
+        the built programs."""
         parts = ["probe", source, *self.identity()]
-        # a driver's own trouble passes (a full disk, a cache of its own): it is asked again
-        known = self.cache.get(parts) if source != _TRIVIAL else None
+        known = self.cache.get(parts) if keep else None
         if known is None:
             try:
                 with warnings.catch_warnings():
@@ -99,7 +100,7 @@ class OpenCLDevice(Device):
                 known = b""
             except self.library.Error as e:
                 known = _log(e).encode()
-            if source != _TRIVIAL:
+            if keep:
                 self.cache.put(parts, known)
         return known.decode()
 

@@ -41,15 +41,7 @@
 
 KERNEL void KERNEL_NAME(PARAMETERS)
 {
-    const i32 tiles_x = (OW + TX - 1) / TX, tiles_y = (OH + TY - 1) / TY;
-    const i32 bands_x = (tiles_x + BANDX - 1) / BANDX, bands_y = (tiles_y + BANDY - 1) / BANDY;
-    const i32 band_x = GID1 % bands_x, band_y = GID1 / bands_x % bands_y;
-    const i32 n = GID1 / (bands_x * bands_y);
-    const i32 left = band_x * BANDX * TX, top = band_y * BANDY * TY;
-    const i32 right = left + BANDX * TX < OW ? left + BANDX * TX : OW;
-    const i32 bottom = top + BANDY * TY < OH ? top + BANDY * TY : OH;
-    /* the first pixels that tiles of this band make */
-    const i32 x0 = left < OW - TX ? left : OW - TX, y0 = top < OH - TY ? top : OH - TY;
+    MY_BAND(GID1)
     CONST_ARG XT* image = IN0 + n * (H * W * C);
 #if COPIED
     const i32 first = x0 * SW - PL, columns = (right - 1 - x0) * SW + (KW - 1) * DW + 1;
