@@ -10,11 +10,14 @@ import pytest
 from devices import NAMES, device
 
 from litedelegate import Interpreter, ModelBuilder
+from litedelegate.delegates.gpu.delegate import GpuDelegate
+from litedelegate.delegates.gpu.dry import DryDevice
 from litedelegate.delegates.gpu.memory import ARENA, CONSTANTS
 from litedelegate.delegates.gpu.merge import merged, table
 from litedelegate.delegates.gpu.texts import Step, Text, program
 from litedelegate.delegates.opencl import OpenCLDelegate
 from litedelegate.kernels.device import PROFILES
+from litedelegate.runtime.cost import CostProfile
 
 CPU, GPU = PROFILES["intel-cpu"], PROFILES["opencl-gpu"]
 NONE = {"fused_activation_function": "NONE"}
@@ -119,3 +122,21 @@ def test_tables() -> None:
     places = {5: (ARENA, 128), 6: (CONSTANTS, 0), 8: (ARENA, 64)}
     words = table(steps, (ARENA, CONSTANTS, 8), places)
     assert words.tolist() == [1, 3, 0, 2, 1, 0, -7, 0, 1, 2, 0, -1]
+
+
+@pytest.mark.parametrize("alignment", [32, 128])
+def test_tables_hold_no_offsets_that_they_cannot(alignment: int) -> None:
+    """Plans are drafted for the device, also where that is to tell what they cost."""
+    dry = DryDevice(CPU)
+    dry.alignment = alignment
+    delegate = GpuDelegate("opencl", dry)
+    delegate.profile = CostProfile("quick", 1e15, 1e15, 0.0)
+    with Interpreter(model_content=model(30), delegates=[delegate]) as interpreter:
+        assert not interpreter.delegate_coverage().on_cpu
+        ((placed,),) = (p.placed for p in interpreter._graph.delegation.plans.values())
+        plan = placed.kernel._plan
+        texts = [text for text, _ in plan._launched if text.steps]
+        assert texts
+        for text in texts:
+            within = {key for step in text.steps for key in step.args} <= set(text.args)
+            assert within == (alignment == 32)
